@@ -1,0 +1,1 @@
+"""File trees to facts: declared files, a parser each."""

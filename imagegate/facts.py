@@ -1,0 +1,114 @@
+"""What was read out of an image: verbatim, located, not interpreted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class SiteDirectory:
+    """A directory from which a Python interpreter imports installed distributions.
+
+    Attributes:
+        path: without leading slash.
+        python: ``major.minor`` of the interpreter, ``"3"`` where the path names only the major.
+    """
+
+    path: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Distribution:
+    """One installed distribution (PEP 376, PEP 566, core metadata).
+
+    Attributes:
+        name: as the metadata writes it; compare by PEP 503.
+        version: as the metadata writes it.
+        path: the ``.dist-info`` or ``.egg-info`` that says so.
+        site: the site directory it belongs to.
+        requires: ``Requires-Dist`` lines, verbatim.
+        extras: ``Provides-Extra`` values, verbatim.
+        requires_python: ``Requires-Python``, ``""`` where absent.
+        direct_url: text of ``direct_url.json`` (PEP 610), ``""`` where absent.
+        recorded: whether it has a ``RECORD`` or, for eggs, an installed-files list.
+    """
+
+    name: str
+    version: str
+    path: str
+    site: str
+    requires: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    requires_python: str = ""
+    direct_url: str = ""
+    recorded: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class MetadataRemnant:
+    """A metadata directory that names no distribution, such as an uninstaller leaves behind."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class RecordContradiction:
+    """A file that is not what a distribution's RECORD says.
+
+    Attributes:
+        path: the file.
+        distribution: name and version of the distribution that records it.
+        recorded: hex SHA-256 that RECORD has.
+        found: hex SHA-256 of the file, ``""`` where there is none.
+    """
+
+    path: str
+    distribution: str
+    recorded: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class NativeReading:
+    """One reading of a GPU library or of a package that carries native code.
+
+    Attributes:
+        component: what was read, for instance ``nccl``.
+        source: how it was read, for instance ``version string``.
+        path: the file it was read from.
+        value: what it says, verbatim.
+    """
+
+    component: str
+    source: str
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class LibraryLink:
+    """A symbolic link among the watched libraries: where it leads is a pin of its own.
+
+    Attributes:
+        path: the link.
+        target: its text.
+        leads_to: the file at its end, ``""`` where it dangles.
+    """
+
+    path: str
+    target: str
+    leads_to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All facts of a tree, each list in its natural order."""
+
+    sites: tuple[SiteDirectory, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
+    remnants: tuple[MetadataRemnant, ...] = ()
+    contradictions: tuple[RecordContradiction, ...] = ()
+    native: tuple[NativeReading, ...] = ()
+    links: tuple[LibraryLink, ...] = ()

@@ -1,0 +1,1 @@
+"""Images as the OCI specifications define them: digests, references, documents, layers."""

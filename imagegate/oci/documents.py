@@ -1,0 +1,250 @@
+"""The JSON documents of an image, checked where they enter (OCI image-spec v1.1, Docker schema 2).
+
+The models keep what they do not know: a manifest is handed on as the bytes that were read, these
+models only answer questions about it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+
+from imagegate.errors import ImageError
+from imagegate.oci.digest import Digest
+from imagegate.oci.platform import Platform
+
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
+OCI_LAYER_GZIP = "application/vnd.oci.image.layer.v1.tar+gzip"
+DOCKER_INDEX = "application/vnd.docker.distribution.manifest.list.v2+json"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
+INDEX_TYPES = frozenset({OCI_INDEX, DOCKER_INDEX})
+MANIFEST_TYPES = frozenset({OCI_MANIFEST, DOCKER_MANIFEST})
+CONFIG_TYPES = frozenset({OCI_CONFIG, DOCKER_CONFIG})
+# manifests are small; the distribution spec lets registries refuse more than 4 MiB
+DOCUMENT_LIMIT = 16 << 20
+
+BASE_NAME = "org.opencontainers.image.base.name"
+BASE_DIGEST = "org.opencontainers.image.base.digest"
+REF_NAME = "org.opencontainers.image.ref.name"
+
+Algorithm = Literal["plain", "gzip", "zstd"]
+
+
+def layer_compression(media_type: str) -> Algorithm:
+    """Say how a layer of this media type is compressed.
+
+    Raises:
+        ImageError: the media type is not a layer's.
+    """
+    compression = _LAYER_TYPES.get(media_type)
+    if compression is None:
+        raise ImageError(f"`{media_type}` is not the media type of an image layer")
+    return compression
+
+
+def _layer_types() -> dict[str, Algorithm]:
+    types: dict[str, Algorithm] = {
+        "application/vnd.docker.image.rootfs.diff.tar": "plain",
+        "application/vnd.docker.image.rootfs.diff.tar.gzip": "gzip",
+        "application/vnd.docker.image.rootfs.diff.tar.zstd": "zstd",
+        "application/vnd.docker.image.rootfs.diff.tar+zstd": "zstd",
+        "application/vnd.docker.image.rootfs.foreign.diff.tar": "plain",
+        "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip": "gzip",
+    }
+    for family in ("layer", "layer.nondistributable"):
+        types[f"application/vnd.oci.image.{family}.v1.tar"] = "plain"
+        types[f"application/vnd.oci.image.{family}.v1.tar+gzip"] = "gzip"
+        types[f"application/vnd.oci.image.{family}.v1.tar+zstd"] = "zstd"
+    return types
+
+
+_LAYER_TYPES = _layer_types()
+
+
+def _as_digest(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return Digest.parse(value)
+        except ImageError as error:
+            raise ValueError(error.message) from error
+    return value
+
+
+DigestField = Annotated[
+    Digest,
+    BeforeValidator(_as_digest),
+    PlainSerializer(str, return_type=str),
+]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+
+
+class PlatformModel(_Document):
+    """The ``platform`` of a descriptor in an index."""
+
+    os: str
+    architecture: str
+    variant: str | None = None
+
+    @property
+    def normal(self) -> Platform:
+        """The platform in normal form."""
+        return Platform.of(self.os, self.architecture, self.variant)
+
+
+class Descriptor(_Document):
+    """Where a blob is and what it must be (descriptor.md)."""
+
+    media_type: str = Field(alias="mediaType")
+    digest: DigestField
+    size: int = Field(ge=0)
+    urls: tuple[str, ...] | None = None
+    annotations: dict[str, str] | None = None
+    platform: PlatformModel | None = None
+    artifact_type: str | None = Field(default=None, alias="artifactType")
+
+    @property
+    def is_attestation(self) -> bool:
+        """Whether this entry of an index is BuildKit's attestation manifest, not an image."""
+        if (self.annotations or {}).get("vnd.docker.reference.type") == "attestation-manifest":
+            return True
+        if self.artifact_type is not None:
+            return True
+        return (
+            self.platform is not None
+            and self.platform.os == self.platform.architecture == "unknown"
+        )
+
+
+class Index(_Document):
+    """An image index or Docker manifest list (image-index.md)."""
+
+    schema_version: Literal[2] = Field(alias="schemaVersion")
+    media_type: str | None = Field(default=None, alias="mediaType")
+    manifests: tuple[Descriptor, ...]
+    annotations: dict[str, str] | None = None
+
+
+class Manifest(_Document):
+    """An image manifest (manifest.md)."""
+
+    schema_version: Literal[2] = Field(alias="schemaVersion")
+    media_type: str | None = Field(default=None, alias="mediaType")
+    artifact_type: str | None = Field(default=None, alias="artifactType")
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+    annotations: dict[str, str] | None = None
+
+
+class RootFS(_Document):
+    """The layers' diff ids as the config's writer claims them (config.md, "rootfs")."""
+
+    type: Literal["layers"]
+    diff_ids: tuple[DigestField, ...]
+
+
+class HistoryEntry(_Document):
+    """One step of the image's history (config.md, "history")."""
+
+    created: str | None = None
+    created_by: str | None = None
+    comment: str | None = None
+    author: str | None = None
+    empty_layer: bool = False
+
+
+class ContainerConfig(_Document):
+    """What a container starts with (config.md, "config")."""
+
+    env: tuple[str, ...] | None = Field(default=None, alias="Env")
+    entrypoint: tuple[str, ...] | None = Field(default=None, alias="Entrypoint")
+    cmd: tuple[str, ...] | None = Field(default=None, alias="Cmd")
+    user: str | None = Field(default=None, alias="User")
+    working_dir: str | None = Field(default=None, alias="WorkingDir")
+    labels: dict[str, str] | None = Field(default=None, alias="Labels")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """``Env`` as a mapping; the last of two equal names counts, as for the runtimes."""
+        pairs = (entry.partition("=") for entry in self.env or ())
+        return {name: value for name, _, value in pairs}
+
+
+class ImageConfig(_Document):
+    """An image configuration (config.md)."""
+
+    os: str
+    architecture: str
+    variant: str | None = None
+    created: str | None = None
+    config: ContainerConfig | None = None
+    rootfs: RootFS
+    history: tuple[HistoryEntry, ...] | None = None
+
+    @property
+    def platform(self) -> Platform:
+        """The platform in normal form."""
+        return Platform.of(self.os, self.architecture, self.variant)
+
+
+_Model = TypeVar("_Model", bound=_Document)
+
+
+def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
+    """Read one JSON document of an image.
+
+    Raises:
+        ImageError: the bytes are not JSON, or not such a document; `what` names it.
+    """
+    try:
+        return model.model_validate(parse_json(content, what))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        raise ImageError(f"{what} is malformed: `{where}`: {first['msg'].lower()}") from error
+
+
+def parse_json(content: bytes, what: str) -> dict[str, Any]:
+    """Read a JSON object; duplicate names and other values are refused.
+
+    Raises:
+        ImageError: the bytes are not one JSON object.
+    """
+    try:
+        value = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise ImageError(f"{what} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ImageError(f"{what} is not a JSON object")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that stands twice: two readers could see two different documents."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name `{twice}` stands twice in one object")
+    return result
+
+
+def canonical_json(value: object) -> bytes:
+    """Write JSON in the one form that this project's own documents have: sorted, indented, LF."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    # a path that is not UTF-8 holds lone surrogates; JSON can escape them, UTF-8 cannot
+    return text.encode("utf-8", "backslashreplace") + b"\n"

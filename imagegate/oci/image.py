@@ -1,0 +1,268 @@
+"""An image as every medium delivers it, and the two methods that a medium has to supply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from imagegate.errors import ImageError
+from imagegate.oci.digest import Digest
+from imagegate.oci.documents import (
+    CONFIG_TYPES,
+    INDEX_TYPES,
+    MANIFEST_TYPES,
+    Descriptor,
+    HistoryEntry,
+    ImageConfig,
+    Index,
+    Manifest,
+    layer_compression,
+    parse_document,
+    parse_json,
+)
+from imagegate.oci.layer import LayerBlob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from imagegate.oci.platform import Platform
+
+# an index of an index of an index is legal; deeper nesting has no use and may be a cycle
+_INDEX_DEPTH = 4
+_SCHEMA1 = ("application/vnd.docker.distribution.manifest.v1+json", "prettyjws")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer: where it stands, what its bytes must be, and which step made it.
+
+    Attributes:
+        number: position from the bottom, counted from 1.
+        diff_id: digest of the uncompressed tar as the config claims it.
+        descriptor: the manifest's descriptor, ``None`` where the medium has no manifest.
+        created_by: the history's text for the step, ``""`` where there is none.
+    """
+
+    number: int
+    diff_id: Digest
+    descriptor: Descriptor | None
+    created_by: str
+
+    @property
+    def label(self) -> str:
+        """How messages name the layer."""
+        digest = self.descriptor.digest if self.descriptor else self.diff_id
+        return f"layer {self.number} ({digest.algorithm}:{digest.short}…)"
+
+    @property
+    def blob(self) -> LayerBlob:
+        """What the layer's bytes must be."""
+        return LayerBlob(
+            what=self.label,
+            digest=self.descriptor.digest if self.descriptor else None,
+            size=self.descriptor.size if self.descriptor else None,
+            diff_id=self.diff_id,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """One image for one platform.
+
+    Attributes:
+        location: where it was found, for messages.
+        manifest_bytes: the manifest verbatim, ``None`` where the medium has none (a classic
+            docker archive); such an image has no digest and cannot be promoted.
+        config_bytes: the config verbatim.
+        index_digest: digest of the index through which the manifest was chosen, if any.
+    """
+
+    location: str
+    manifest_bytes: bytes | None
+    manifest: Manifest | None
+    config_bytes: bytes
+    config: ImageConfig
+    layers: tuple[Layer, ...]
+    index_digest: Digest | None = None
+
+    @property
+    def digest(self) -> Digest | None:
+        """Digest of the manifest's bytes."""
+        return None if self.manifest_bytes is None else Digest.of(self.manifest_bytes)
+
+
+class ImageSource(Protocol):
+    """A medium that holds one chosen image."""
+
+    @property
+    def image(self) -> Image:
+        """The image, its documents verified."""
+
+    def open_layer(self, layer: Layer) -> BinaryIO:
+        """Open the layer's blob; what is read is verified by the reader.
+
+        Raises:
+            BlobMissing: the medium does not hold the blob.
+        """
+
+    def has_layer(self, layer: Layer) -> bool:
+        """Say whether the layer's blob can be opened."""
+
+
+def assemble(
+    *,
+    location: str,
+    manifest_bytes: bytes,
+    config_bytes: bytes,
+    index_digest: Digest | None = None,
+) -> Image:
+    """Build an image from the verified bytes of its manifest and config.
+
+    Raises:
+        ImageError: a document is malformed, or manifest and config disagree on the layers.
+    """
+    manifest = parse_manifest(manifest_bytes, f"the manifest in {location}")
+    if manifest.config.media_type not in CONFIG_TYPES:
+        raise ImageError(
+            f"{location} is not a container image: its config is `{manifest.config.media_type}`"
+        )
+    config = parse_document(ImageConfig, config_bytes, f"the config in {location}")
+    for descriptor in manifest.layers:
+        layer_compression(descriptor.media_type)
+    return Image(
+        location=location,
+        manifest_bytes=manifest_bytes,
+        manifest=manifest,
+        config_bytes=config_bytes,
+        config=config,
+        layers=tuple(layers_of(config, manifest.layers, location)),
+        index_digest=index_digest,
+    )
+
+
+def layers_of(
+    config: ImageConfig, descriptors: Iterable[Descriptor | None], location: str
+) -> Iterator[Layer]:
+    """Join descriptors, diff ids and history steps.
+
+    Raises:
+        ImageError: their numbers differ.
+    """
+    found = list(descriptors)
+    diff_ids = config.rootfs.diff_ids
+    if len(found) != len(diff_ids):
+        raise ImageError(
+            f"manifest and config of {location} disagree: "
+            f"manifest={len(found)} layers config={len(diff_ids)} diff ids"
+        )
+    # config.md, "history": entries with empty_layer have no layer; the others are in order
+    steps = [step for step in config.history or () if not step.empty_layer]
+    if len(steps) != len(diff_ids):
+        steps = [HistoryEntry()] * len(diff_ids)
+    for number, (descriptor, diff_id, step) in enumerate(
+        zip(found, diff_ids, steps, strict=True), 1
+    ):
+        yield Layer(
+            number=number,
+            diff_id=diff_id,
+            descriptor=descriptor,
+            created_by=step.created_by or step.comment or "",
+        )
+
+
+def parse_manifest(content: bytes, what: str) -> Manifest:
+    """Read an image manifest.
+
+    Raises:
+        ImageError: it is malformed, an index, or the retired schema 1.
+    """
+    document = parse_json(content, what)
+    media_type = document.get("mediaType")
+    if document.get("schemaVersion") == 1 or any(part in str(media_type) for part in _SCHEMA1):
+        raise ImageError(
+            f"{what} has the retired schema version 1, which names no config",
+            hint="push the image again with a current tool; its digest will change",
+        )
+    if media_type is not None and media_type not in MANIFEST_TYPES:
+        raise ImageError(f"{what} is `{media_type}`, not an image manifest")
+    return parse_document(Manifest, content, what)
+
+
+def is_index(content: bytes, media_type: str | None, what: str) -> bool:
+    """Say whether a document is an index rather than a manifest."""
+    stated = parse_json(content, what).get("mediaType") or media_type
+    if stated is not None:
+        return stated in INDEX_TYPES
+    return "manifests" in parse_json(content, what)
+
+
+def select(
+    root: Index,
+    *,
+    read: Callable[[Descriptor], bytes],
+    platform: Platform | None,
+    digest: Digest | None,
+    location: str,
+) -> tuple[Descriptor, Digest | None]:
+    """Choose one manifest in an index that may hold further indexes.
+
+    Args:
+        root: where to start.
+        read: returns the verified bytes of a descriptor.
+        platform: what to choose where several manifests stand side by side.
+        digest: the manifest or index that the caller pinned.
+        location: for messages.
+
+    Returns:
+        The manifest's descriptor and the digest of the index that was pinned on the way, if any.
+
+    Raises:
+        ImageError: no entry fits, or more than one does.
+    """
+    candidates = [
+        found
+        for found in _walk(root, read, digest, None, _INDEX_DEPTH, frozenset())
+        if not found[0].is_attestation
+    ]
+    if digest is not None:
+        candidates = [found for found in candidates if digest in (found[0].digest, found[1])]
+    if platform is not None and len(candidates) > 1:
+        candidates = [
+            found
+            for found in candidates
+            if found[0].platform is not None and found[0].platform.normal == platform
+        ] or candidates
+    distinct = {found[0].digest: found for found in candidates}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    wanted = f" {digest}" if digest else ""
+    if not distinct:
+        raise ImageError(f"{location} holds no image{wanted}", hint="list its index.json")
+    listed = ", ".join(
+        f"{found.digest} ({found.platform.normal if found.platform else 'no platform'})"
+        for found, _ in distinct.values()
+    )
+    raise ImageError(
+        f"{location} holds several images: {listed}",
+        hint="choose one with `@sha256:…` or `--platform`",
+    )
+
+
+def _walk(
+    index: Index,
+    read: Callable[[Descriptor], bytes],
+    pinned: Digest | None,
+    through: Digest | None,
+    depth: int,
+    seen: frozenset[Digest],
+) -> Iterator[tuple[Descriptor, Digest | None]]:
+    for descriptor in index.manifests:
+        if descriptor.media_type not in INDEX_TYPES:
+            yield descriptor, through
+            continue
+        if descriptor.digest in seen or depth == 0:
+            raise ImageError(f"the index {descriptor.digest} is nested too deep or in itself")
+        what = f"the index {descriptor.digest}"
+        nested = parse_document(Index, read(descriptor), what)
+        inside = descriptor.digest if descriptor.digest == pinned else through
+        yield from _walk(nested, read, pinned, inside, depth - 1, seen | {descriptor.digest})

@@ -1,0 +1,222 @@
+"""Layers: from a blob to tar entries in one pass that verifies all that can be verified.
+
+One pass inflates the blob and computes the blob's digest, the diff id (the digest of the
+uncompressed tar) and the digest of every file. The three hashes and the inflating run in
+threads of their own: their C code releases the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from queue import Full, Queue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from imagegate.errors import DigestMismatch, ImageError
+from imagegate.oci.blob import CHUNK, VerifiedReader
+from imagegate.oci.tar import TarEntry, Want, scan_tar, want_nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from imagegate.oci.digest import Digest
+
+# chunks in flight between two threads; with 1 MiB chunks this bounds the memory of one pass
+_DEPTH = 6
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# RFC 8878, 3.1.2: skippable frames have the magic numbers 0x184D2A50 to 0x184D2A5F
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerBlob:
+    """What is known of a layer's blob before it is read.
+
+    Attributes:
+        what: how messages name the layer.
+        digest: the blob's promised digest, or ``None`` where the medium gives none.
+        size: the blob's promised size in bytes, or ``None``.
+        diff_id: the promised digest of the uncompressed tar; always compared.
+    """
+
+    what: str
+    digest: Digest | None
+    size: int | None
+    diff_id: Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerReading:
+    """One layer, read to its end and verified.
+
+    Attributes:
+        entries: all entries in tar order.
+        compressed: bytes read from the source.
+        uncompressed: bytes of the tar.
+    """
+
+    entries: tuple[TarEntry, ...]
+    compressed: int
+    uncompressed: int
+
+
+def read_layer(
+    stream: BinaryIO,
+    blob: LayerBlob,
+    *,
+    want: Want = want_nothing,
+    progress: Callable[[int], object] | None = None,
+) -> LayerReading:
+    """Read a layer to its end and verify blob digest, blob size and diff id.
+
+    Args:
+        stream: the blob's bytes; closed afterwards.
+        blob: what the bytes must be.
+        want: receives the bytes of chosen files, see :func:`imagegate.oci.tar.scan_tar`.
+        progress: called with the number of compressed bytes of each read.
+
+    Raises:
+        DigestMismatch: the bytes are not the promised ones.
+        ImageError: the compressed stream or the tar is damaged.
+    """
+    with VerifiedReader(
+        stream, what=blob.what, digest=blob.digest, size=blob.size, progress=progress
+    ) as reader:
+        inflated = _Pipe(_decompressed(reader, blob.what))
+        hashed = _Hashing(inflated, blob.diff_id)
+        try:
+            entries = tuple(scan_tar(hashed, want))
+        except ImageError as error:
+            raise type(error)(f"{blob.what}: {error.message}", hint=error.hint) from error
+        finally:
+            hashed.stop()
+            inflated.stop()
+        reader.finish()
+        found = hashed.hexdigest()
+        if found != blob.diff_id.encoded:
+            raise DigestMismatch(
+                f"{blob.what} unpacks to other bytes than its diff id says: "
+                f"expected={blob.diff_id} found={blob.diff_id.algorithm}:{found}",
+                hint="the image's config claims a layer that is not there",
+            )
+        return LayerReading(entries=entries, compressed=reader.count, uncompressed=hashed.count)
+
+
+def _decompressed(reader: VerifiedReader, what: str) -> Iterator[bytes]:
+    """Inflate by what the bytes are, as runtimes do; the media type was checked before."""
+    head = reader.head(4)
+    source = cast("BinaryIO", reader)
+    try:
+        if head[:2] == _GZIP_MAGIC:
+            yield from _gunzip(source)
+        elif head == _ZSTD_MAGIC or head[1:] == _ZSTD_SKIPPABLE:
+            yield from _unzstd(source)
+        else:
+            while chunk := source.read(CHUNK):
+                yield chunk
+    except (EOFError, zlib.error, OSError) as error:
+        raise ImageError(f"{what} is damaged: {error}") from error
+
+
+def _gunzip(source: BinaryIO) -> Iterator[bytes]:
+    """Inflate all members of a gzip stream (RFC 1952); a cut or corrupt one raises."""
+    from isal import igzip, isal_zlib
+
+    try:
+        with igzip.open(source, "rb") as stream:
+            while chunk := stream.read(CHUNK):
+                yield chunk
+    except isal_zlib.error as error:
+        raise OSError(str(error)) from error
+
+
+def _unzstd(source: BinaryIO) -> Iterator[bytes]:
+    """Inflate all frames of a zstd stream (RFC 8878); a cut or corrupt one raises."""
+    try:
+        from compression.zstd import ZstdError, ZstdFile  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from backports.zstd import ZstdError, ZstdFile
+
+    try:
+        with ZstdFile(source) as stream:
+            while chunk := stream.read(CHUNK):
+                yield chunk
+    except ZstdError as error:
+        raise OSError(str(error)) from error
+
+
+class _Pipe:
+    """Runs an iterator of chunks in a thread and hands its chunks over in order."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._queue: Queue[bytes | BaseException | None] = Queue(_DEPTH)
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, args=(chunks,), daemon=True)
+        self._thread.start()
+
+    def _run(self, chunks: Iterator[bytes]) -> None:
+        last: BaseException | None = None
+        try:
+            for chunk in chunks:
+                if not self._put(chunk):
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised again where the chunks are used
+            last = error
+        self._put(last)
+
+    def _put(self, item: bytes | BaseException | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=0.5)
+            except Full:
+                continue
+            return True
+        return False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            item = self._queue.get()
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def stop(self) -> None:
+        """End the thread, whether or not everything was taken."""
+        self._stopped.set()
+        self._thread.join()
+
+
+class _Hashing:
+    """Passes chunks through and hashes them in a thread of its own."""
+
+    def __init__(self, chunks: _Pipe, diff_id: Digest) -> None:
+        self._chunks = chunks
+        self._hasher = diff_id.hasher()
+        self._queue: Queue[bytes | None] = Queue(_DEPTH)
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.count = 0
+
+    def _run(self) -> None:
+        while (chunk := self._queue.get()) is not None:
+            self._hasher.update(chunk)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.count += len(chunk)
+            self._queue.put(chunk)
+            yield chunk
+
+    def stop(self) -> None:
+        """Wait until all that was passed is hashed."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+
+    def hexdigest(self) -> str:
+        """The digest of all chunks; to be asked after :meth:`stop`."""
+        return self._hasher.hexdigest()

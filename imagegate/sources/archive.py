@@ -1,0 +1,166 @@
+"""``docker save`` archives: the containerd store's (an OCI layout in a tar) and the classic form.
+
+The outer tar is only a container of named files here: whatever is taken from it is verified by
+digest, and what is missing is an error, so a damaged outer tar cannot shorten a list.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import tarfile
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from imagegate.errors import BlobMissing, ImageError
+from imagegate.oci.blob import read_document
+from imagegate.oci.digest import Digest
+from imagegate.oci.documents import DOCUMENT_LIMIT, ImageConfig, parse_document
+from imagegate.oci.image import Image, ImageSource, Layer, layers_of
+from imagegate.sources.layout import LayoutSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from imagegate.oci.platform import Platform
+
+# a hop from link to link in a classic archive, where equal layers are stored once
+_LINK_LIMIT = 8
+
+
+class _SavedImage(BaseModel):
+    """One entry of a classic archive's ``manifest.json`` (moby, image/spec/v1.2)."""
+
+    config: str = Field(alias="Config")
+    repo_tags: tuple[str, ...] | None = Field(default=None, alias="RepoTags")
+    layers: tuple[str, ...] = Field(alias="Layers")
+
+
+class Archive:
+    """The files of an uncompressed tar, opened by name."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - lives as long as the source
+            self._members = {posixpath.normpath(m.name): m for m in self._tar}
+        except tarfile.TarError as error:
+            raise ImageError(
+                f"`{path}` is not an uncompressed tar archive: {error}",
+                hint="`docker save` writes one; unpack a compressed archive first",
+            ) from error
+        except OSError as error:
+            raise ImageError(f"cannot read `{path}`: {error.strerror}") from error
+
+    def open(self, name: str) -> BinaryIO | None:
+        """Open the file, following links inside the archive, or return ``None``."""
+        member = self._member(name)
+        if member is None:
+            return None
+        stream = self._tar.extractfile(member)
+        return cast("BinaryIO", stream) if stream is not None else None
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is such a file."""
+        return self._member(name) is not None
+
+    def _member(self, name: str) -> tarfile.TarInfo | None:
+        name = posixpath.normpath(name)
+        for _ in range(_LINK_LIMIT):
+            member = self._members.get(name)
+            if member is None or member.isreg():
+                return member
+            if member.issym():
+                name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+            elif member.islnk():
+                name = posixpath.normpath(member.linkname)
+            else:
+                return None
+        raise ImageError(f"`{name}` in `{self._path}` is a link in a circle")
+
+
+class ClassicArchiveSource:
+    """An image of a classic archive: a config and tars, but no manifest and so no digest."""
+
+    def __init__(self, archive: Archive, location: str) -> None:
+        self._archive = archive
+        self._location = location
+        saved = self._saved()
+        config_bytes = self._read(saved.config)
+        config = parse_document(ImageConfig, config_bytes, f"`{saved.config}` in {location}")
+        layers = tuple(layers_of(config, [None] * len(saved.layers), location))
+        self._names = dict(zip(layers, saved.layers, strict=True))
+        name = posixpath.basename(saved.config).removesuffix(".json")
+        if len(name) == 64 and name != Digest.of(config_bytes).encoded:
+            raise ImageError(f"`{saved.config}` in {location} has other bytes than its name says")
+        self._image = Image(
+            location=location,
+            manifest_bytes=None,
+            manifest=None,
+            config_bytes=config_bytes,
+            config=config,
+            layers=layers,
+        )
+
+    @property
+    def image(self) -> Image:
+        """The archive's image."""
+        return self._image
+
+    def open_layer(self, layer: Layer) -> BinaryIO:
+        """Open the layer's tar.
+
+        Raises:
+            BlobMissing: the archive does not hold it.
+        """
+        stream = self._archive.open(self._names[layer])
+        if stream is None:
+            raise BlobMissing(f"`{self._names[layer]}` ({layer.label}) is not in {self._location}")
+        return stream
+
+    def has_layer(self, layer: Layer) -> bool:
+        """Say whether the archive holds the layer's tar."""
+        return self._archive.exists(self._names[layer])
+
+    def _saved(self) -> _SavedImage:
+        try:
+            images = TypeAdapter(list[_SavedImage]).validate_json(self._read("manifest.json"))
+        except ValidationError as error:
+            raise ImageError(f"`manifest.json` in {self._location} is malformed") from error
+        if len(images) != 1:
+            tags = ", ".join(tag for image in images for tag in image.repo_tags or ("untagged",))
+            raise ImageError(
+                f"{self._location} holds {len(images)} images: {tags}",
+                hint="save one image an archive",
+            )
+        return images[0]
+
+    def _read(self, name: str) -> bytes:
+        stream = self._archive.open(name)
+        if stream is None:
+            raise ImageError(f"{self._location} is no image archive: it has no `{name}`")
+        return read_document(
+            stream,
+            what=f"`{name}` in {self._location}",
+            digest=None,
+            size=None,
+            limit=DOCUMENT_LIMIT,
+        )
+
+
+def open_archive(path: Path, *, digest: Digest | None, platform: Platform | None) -> ImageSource:
+    """Open an image archive of either form.
+
+    Raises:
+        ImageError: it is not an archive, or holds no such image.
+    """
+    archive = Archive(path)
+    location = f"the archive `{path}`"
+    if archive.exists("index.json") and archive.exists("oci-layout"):
+        return LayoutSource(archive, location, digest=digest, platform=platform)
+    if digest is not None:
+        raise ImageError(
+            f"{location} is of the classic form, which holds no manifest: {digest} cannot be looked up",
+            hint="leave the digest out; layers are still verified by their diff ids",
+        )
+    return ClassicArchiveSource(archive, location)
