@@ -7,6 +7,7 @@ threads of their own: their C code releases the interpreter's lock.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from dataclasses import dataclass
 from queue import Full, Queue
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from imagegate.errors import DigestMismatch, ImageError
 from imagegate.oci.blob import CHUNK, VerifiedReader
+from imagegate.oci.digest import Digest
 from imagegate.oci.tar import TarEntry, Want, scan_tar, want_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from imagegate.oci.digest import Digest
 
 # chunks in flight between two threads; with 1 MiB chunks this bounds the memory of one pass
 _DEPTH = 6
@@ -38,13 +39,14 @@ class LayerBlob:
         what: how messages name the layer.
         digest: the blob's promised digest, or ``None`` where the medium gives none.
         size: the blob's promised size in bytes, or ``None``.
-        diff_id: the promised digest of the uncompressed tar; always compared.
+        diff_id: the promised digest of the uncompressed tar, or ``None`` where the caller
+            compares the computed one itself.
     """
 
     what: str
     digest: Digest | None
     size: int | None
-    diff_id: Digest
+    diff_id: Digest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,13 @@ class LayerReading:
 
     Attributes:
         entries: all entries in tar order.
+        diff_id: digest of the tar, computed from its bytes.
         compressed: bytes read from the source.
         uncompressed: bytes of the tar.
     """
 
     entries: tuple[TarEntry, ...]
+    diff_id: Digest
     compressed: int
     uncompressed: int
 
@@ -85,7 +89,8 @@ def read_layer(
         stream, what=blob.what, digest=blob.digest, size=blob.size, progress=progress
     ) as reader:
         inflated = _Pipe(_decompressed(reader, blob.what))
-        hashed = _Hashing(inflated, blob.diff_id)
+        algorithm = blob.diff_id.algorithm if blob.diff_id else "sha256"
+        hashed = _Hashing(inflated, algorithm)
         try:
             entries = tuple(scan_tar(hashed, want))
         except ImageError as error:
@@ -94,14 +99,16 @@ def read_layer(
             hashed.stop()
             inflated.stop()
         reader.finish()
-        found = hashed.hexdigest()
-        if found != blob.diff_id.encoded:
+        found = Digest(algorithm, hashed.hexdigest())
+        if blob.diff_id is not None and found != blob.diff_id:
             raise DigestMismatch(
                 f"{blob.what} unpacks to other bytes than its diff id says: "
-                f"expected={blob.diff_id} found={blob.diff_id.algorithm}:{found}",
+                f"expected={blob.diff_id} found={found}",
                 hint="the image's config claims a layer that is not there",
             )
-        return LayerReading(entries=entries, compressed=reader.count, uncompressed=hashed.count)
+        return LayerReading(
+            entries=entries, diff_id=found, compressed=reader.count, uncompressed=hashed.count
+        )
 
 
 def _decompressed(reader: VerifiedReader, what: str) -> Iterator[bytes]:
@@ -128,16 +135,13 @@ def _gunzip(source: BinaryIO) -> Iterator[bytes]:
         with igzip.open(source, "rb") as stream:
             while chunk := stream.read(CHUNK):
                 yield chunk
-    except isal_zlib.error as error:
+    except cast("type[Exception]", isal_zlib.error) as error:
         raise OSError(str(error)) from error
 
 
 def _unzstd(source: BinaryIO) -> Iterator[bytes]:
     """Inflate all frames of a zstd stream (RFC 8878); a cut or corrupt one raises."""
-    try:
-        from compression.zstd import ZstdError, ZstdFile  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        from backports.zstd import ZstdError, ZstdFile
+    from imagegate.oci.zstd import ZstdError, ZstdFile
 
     try:
         with ZstdFile(source) as stream:
@@ -193,9 +197,9 @@ class _Pipe:
 class _Hashing:
     """Passes chunks through and hashes them in a thread of its own."""
 
-    def __init__(self, chunks: _Pipe, diff_id: Digest) -> None:
+    def __init__(self, chunks: _Pipe, algorithm: str) -> None:
         self._chunks = chunks
-        self._hasher = diff_id.hasher()
+        self._hasher = hashlib.new(algorithm)
         self._queue: Queue[bytes | None] = Queue(_DEPTH)
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()

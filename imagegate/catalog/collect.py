@@ -1,0 +1,165 @@
+"""Which files' bytes the catalogs need, and how they are kept while layers stream past."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from imagegate.errors import ImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from imagegate.oci.tar import Sink, TarEntry
+    from imagegate.rootfs import FileTree, Node
+
+# the largest text a catalog reads whole; a RECORD of 100,000 files has about 12 MB
+_TEXT_LIMIT = 64 << 20
+_LAUNCHER_LIMIT = 4 << 10
+_HEAD = 16
+
+
+class Extract(Protocol):
+    """Takes a file's bytes in order and keeps what a catalog needs of them."""
+
+    def write(self, chunk: bytes | memoryview, /) -> object:
+        """Take the next bytes."""
+
+    def finish(self) -> bytes:
+        """Return what is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """Files that a catalog wants, by path, and what it keeps of each.
+
+    Attributes:
+        name: identifies the kind of extract; one file may be wanted under several names.
+        pattern: matched against the whole path.
+        keep: makes the extract for one file from its path and size.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    keep: Callable[[str, int], Extract]
+
+
+class WholeText:
+    """Keeps a small file whole."""
+
+    def __init__(self, path: str, size: int) -> None:
+        if size > _TEXT_LIMIT:
+            raise ImageError(
+                f"`{path}` has {size} bytes; a file of its kind is read up to {_TEXT_LIMIT}"
+            )
+        self._pieces: list[bytes] = []
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        """Take the next bytes."""
+        self._pieces.append(bytes(chunk))
+
+    def finish(self) -> bytes:
+        """Return the file's bytes."""
+        return b"".join(self._pieces)
+
+
+class SmallText:
+    """Keeps a file whole if it is as small as a generated launcher, else nothing."""
+
+    def __init__(self, _path: str, size: int) -> None:
+        self._small = size <= _LAUNCHER_LIMIT
+        self._pieces: list[bytes] = []
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        """Take the next bytes."""
+        if self._small:
+            self._pieces.append(bytes(chunk))
+
+    def finish(self) -> bytes:
+        """Return the file's bytes, or none."""
+        return b"".join(self._pieces)
+
+
+class FirstBytes:
+    """Keeps the head of a file, long enough for the header of compiled Python (PEP 552)."""
+
+    def __init__(self, _path: str, _size: int) -> None:
+        self._head = b""
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        """Take the next bytes."""
+        if len(self._head) < _HEAD:
+            self._head += bytes(chunk[: _HEAD - len(self._head)])
+
+    def finish(self) -> bytes:
+        """Return the head."""
+        return self._head
+
+
+class HeaderText(WholeText):
+    """Keeps a file's header: what stands before the first empty line (RFC 5322 form)."""
+
+    def finish(self) -> bytes:
+        """Return the header with its last line ended."""
+        header = re.split(rb"\r?\n\r?\n", super().finish(), maxsplit=1)[0]
+        return header + b"\n"
+
+
+class Collector:
+    """Gathers extracts over several layers, keyed by the content's digest.
+
+    Keying by content and not by path makes hard links and identical copies free, and lets the
+    merged tree decide afterwards which of several files of one path counts.
+    """
+
+    def __init__(self, interests: Iterable[Interest]) -> None:
+        self._interests = tuple(interests)
+        self._any = re.compile("|".join(f"(?:{i.pattern.pattern})" for i in self._interests))
+        self._pending: dict[str, list[tuple[str, Extract]]] = {}
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    def want(self, path: str, size: int, _head: bytes, /) -> Sink | None:
+        """Answer the tar scanner (:class:`imagegate.oci.tar.Want`)."""
+        if not self._any.fullmatch(path):
+            return None
+        extracts = [
+            (interest.name, interest.keep(path, size))
+            for interest in self._interests
+            if interest.pattern.fullmatch(path)
+        ]
+        self._pending[path] = extracts
+        return extracts[0][1] if len(extracts) == 1 else _Tee([e for _, e in extracts])
+
+    def end_layer(self, entries: Iterable[TarEntry]) -> None:
+        """Take over what the layer just read has left."""
+        digests = {entry.path: entry.sha256 for entry in entries}
+        for path, extracts in self._pending.items():
+            for name, extract in extracts:
+                self._kept[name, digests[path]] = extract.finish()
+        self._pending.clear()
+
+    def absorb(self, other: Collector) -> None:
+        """Take over all extracts of another collector."""
+        self._kept.update(other._kept)
+
+    def extract(self, name: str, node: Node) -> bytes | None:
+        """Return what was kept under `name` of the file that a node is."""
+        return self._kept.get((name, node.sha256))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tee:
+    extracts: list[Extract] = field(default_factory=list)
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        for extract in self.extracts:
+            extract.write(chunk)
+
+
+def files(tree: FileTree, paths: Iterable[str]) -> Iterator[Node]:
+    """Yield what stands at each path of a tree, leaving out what is gone."""
+    for path in paths:
+        node = tree.get(path)
+        if node is not None:
+            yield node

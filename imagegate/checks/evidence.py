@@ -1,0 +1,190 @@
+"""What the checks judge: gathered once, read by all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from imagegate.verdict import CheckReport, Finding, Place, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from imagegate.catalog.collect import Collector
+    from imagegate.facts import Distribution, Facts
+    from imagegate.lock import Lock, LockedAsset
+    from imagegate.oci.digest import Digest
+    from imagegate.oci.image import Image, Layer
+    from imagegate.recipe import Recipe
+    from imagegate.rootfs import FileTree, Node
+
+
+class Proof(StrEnum):
+    """How one of the base's layers was shown to be in the image."""
+
+    DESCRIPTOR = "descriptor digest"
+    DIFF_ID = "diff id computed from bytes"
+    DIFFERENT = "other content"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseLayer:
+    """One layer of the locked base and what the image has in its place.
+
+    Attributes:
+        number: position from the bottom, counted from 1.
+        locked: the locked descriptor's digest.
+        locked_diff_id: the locked diff id.
+        found: what the image names there, ``None`` where it has no such layer or no manifest.
+        claimed_diff_id: what the image's config claims there.
+        computed_diff_id: what the bytes gave, where they were read.
+    """
+
+    number: int
+    locked: Digest
+    locked_diff_id: Digest
+    found: Digest | None
+    claimed_diff_id: Digest | None
+    computed_diff_id: Digest | None
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One path that is not the base's, or no longer.
+
+    Attributes:
+        before: what the locked base has, ``None`` for a new path.
+        after: what the image has, ``None`` for a removed path.
+        layer: number of the layer that did it; 0 where the base itself could not be found.
+    """
+
+    path: str
+    before: Node | None
+    after: Node | None
+    layer: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Everything that a check may look at.
+
+    Attributes:
+        requirements: digest of the requirements as they are in the workspace now.
+        assets: the assets as they are in the workspace now.
+        base_layers: one a layer of the locked base; empty for an image from scratch.
+        added: the layers on top of the base.
+        tree: the merged file system; base paths come from the lock.
+        changes: every path that the added layers touched.
+        added_facts: facts that lie in the added layers.
+        facts: facts of the merged system.
+        collector: contents of chosen files of the added layers.
+    """
+
+    recipe: Recipe
+    requirements: Digest
+    assets: tuple[LockedAsset, ...]
+    lock: Lock
+    image: Image
+    base_layers: tuple[BaseLayer, ...]
+    added: tuple[Layer, ...]
+    tree: FileTree
+    changes: tuple[Change, ...]
+    added_facts: Facts
+    facts: Facts
+    collector: Collector
+
+    @cached_property
+    def base_is_prefix(self) -> bool:
+        """Whether every layer of the base is where it must be."""
+        return all(layer.proof in (Proof.DESCRIPTOR, Proof.DIFF_ID) for layer in self.base_layers)
+
+    @cached_property
+    def links(self) -> dict[str, str]:
+        """Path to target of the links that the recipe declares."""
+        return {link.path.lstrip("/"): link.target for link in self.recipe.document.layer.links}
+
+    def place(self, path: str, layer: int) -> Place:
+        """Say where in the image something is."""
+        found = next((one for one in self.image.layers if one.number == layer), None)
+        if found is None:
+            return Place(path=path, layer=layer)
+        digest = found.descriptor.digest if found.descriptor else found.diff_id
+        return Place(path=path, layer=layer, layer_digest=str(digest), step=found.created_by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One question of the gate.
+
+    Attributes:
+        id: stable name.
+        question: what it asks, one sentence.
+        why: what goes wrong where the answer is no.
+        fix: what a person does then.
+        judge: answers it.
+    """
+
+    id: str
+    question: str
+    why: str
+    fix: str
+    judge: Callable[[Evidence], CheckReport]
+
+
+class Findings:
+    """Collects the findings of one check."""
+
+    def __init__(self, check: str) -> None:
+        self._check = check
+        self._found: list[Finding] = []
+
+    def fail(self, what: str, subject: str, message: str, **more: object) -> None:
+        """Add a finding that fails the verdict; `what` is the second half of its code."""
+        self._add(Severity.FAIL, what, subject, message, more)
+
+    def note(self, what: str, subject: str, message: str, **more: object) -> None:
+        """Add a finding that is said and does not fail the verdict."""
+        self._add(Severity.NOTE, what, subject, message, more)
+
+    def report(self, compared: Iterable[str], *, nothing_because: str = "") -> CheckReport:
+        """Close the check."""
+        return CheckReport(
+            check=self._check,
+            compared=tuple(compared),
+            findings=tuple(self._found),
+            nothing_because=nothing_because,
+        )
+
+    def _add(
+        self, severity: Severity, what: str, subject: str, message: str, more: dict[str, object]
+    ) -> None:
+        place = more.get("place", Place())
+        assert isinstance(place, Place)
+        self._found.append(
+            Finding(
+                code=f"{self._check}/{what}",
+                severity=severity,
+                subject=subject,
+                message=message,
+                locked=str(more.get("locked", "")),
+                found=str(more.get("found", "")),
+                place=place,
+                hint=str(more.get("hint", "")),
+            )
+        )
+
+
+def key_of(distribution: Distribution) -> str:
+    """Return a distribution's name as it is compared (PEP 503)."""
+    return canonicalize_name(distribution.name)
+
+
+def label_of(distribution: Distribution) -> str:
+    """Return name and version as an index's owner column has them."""
+    return f"{key_of(distribution)}=={distribution.version}"

@@ -1,0 +1,148 @@
+"""``python.pins``: is each of the base's distributions still there, once, as it was."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from imagegate.catalog.python import freeze
+from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from imagegate.facts import Distribution
+    from imagegate.verdict import CheckReport
+
+
+def _judge(evidence: Evidence) -> CheckReport:
+    findings = Findings("python.pins")
+    locked = _by_name(evidence.lock.base.facts.distributions)
+    found = _by_name(evidence.facts.distributions)
+    for name, pins in sorted(locked.items()):
+        _compare(name, pins, found.get(name, []), evidence, findings)
+    known = set(evidence.lock.base.facts.remnants)
+    for remnant in evidence.facts.remnants:
+        if remnant not in known:
+            node = evidence.tree.get(remnant.path)
+            findings.note(
+                "remnant",
+                remnant.path,
+                f"a metadata folder names no distribution: {remnant.reason}",
+                place=evidence.place(remnant.path, node.layer if node else 0),
+            )
+    _compare_freeze(evidence, findings)
+    if not locked:
+        return findings.report((), nothing_because="the base has no Python distribution")
+    return findings.report(
+        f"{pin.name}: locked={pin.version} found={_versions(found.get(name, []))}"
+        for name, pins in sorted(locked.items())
+        for pin in pins
+    )
+
+
+def _compare(
+    name: str,
+    locked: list[Distribution],
+    found: list[Distribution],
+    evidence: Evidence,
+    findings: Findings,
+) -> None:
+    known = {pin.path: pin for pin in locked}
+    here = {pin.path: pin for pin in found}
+    gone = [pin for path, pin in known.items() if path not in here]
+    fresh = [pin for path, pin in here.items() if path not in known]
+    for pin in gone:
+        successor = next((other for other in fresh if other.site == pin.site), None)
+        path = successor.path if successor else pin.path
+        if successor is not None:
+            fresh.remove(successor)
+        findings.fail(
+            "version-moved"
+            if successor and successor.version != pin.version
+            else "metadata-moved"
+            if successor
+            else "removed",
+            name,
+            f"the base's `{pin.name}` is no longer what it was",
+            locked=pin.version,
+            found=successor.version if successor else "nothing",
+            place=evidence.place(path, _layer_of(evidence, path)),
+            hint="hold it while the layer is installed, or take a base that has the version",
+        )
+    for pin in fresh:
+        findings.fail(
+            "second-copy",
+            name,
+            f"a second `{pin.name}` stands beside the base's; which one is imported is not defined",
+            locked=_versions(locked),
+            found=f"{pin.version} in `{pin.path}`",
+            place=evidence.place(pin.path, _layer_of(evidence, pin.path)),
+        )
+    for path in known.keys() & here.keys():
+        _compare_same_path(name, known[path], here[path], evidence, findings)
+
+
+def _compare_same_path(
+    name: str, locked: Distribution, found: Distribution, evidence: Evidence, findings: Findings
+) -> None:
+    place = evidence.place(locked.path, _layer_of(evidence, locked.path))
+    if locked.version != found.version:
+        findings.fail(
+            "version-moved",
+            name,
+            f"the base's `{locked.name}` has another version",
+            locked=locked.version,
+            found=found.version,
+            place=place,
+        )
+    if locked.direct_url != found.direct_url:
+        findings.fail(
+            "origin-moved",
+            name,
+            f"`direct_url.json` of `{locked.name}` says another origin",
+            locked=locked.direct_url or "an index",
+            found=found.direct_url or "an index",
+            place=place,
+        )
+
+
+def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
+    """Require every line of the locked ``pip freeze`` in the merged system's."""
+    python = evidence.recipe.document.python.version
+    present = set(freeze(evidence.facts.distributions, python).splitlines())
+    for line in evidence.lock.freeze.splitlines():
+        if line not in present:
+            findings.fail(
+                "freeze-moved",
+                line.split("==")[0],
+                "`pip freeze` no longer prints a line of the base",
+                locked=line,
+                found="nothing like it",
+            )
+
+
+def _by_name(distributions: Iterable[Distribution]) -> dict[str, list[Distribution]]:
+    grouped: dict[str, list[Distribution]] = defaultdict(list)
+    for distribution in distributions:
+        grouped[key_of(distribution)].append(distribution)
+    return grouped
+
+
+def _versions(distributions: Iterable[Distribution]) -> str:
+    return ", ".join(sorted(pin.version for pin in distributions)) or "nothing"
+
+
+def _layer_of(evidence: Evidence, path: str) -> int:
+    """Return the layer that last touched a metadata folder."""
+    touched = [c.layer for c in evidence.changes if c.path == path or c.path.startswith(f"{path}/")]
+    return max(touched, default=0)
+
+
+CHECK = Check(
+    id="python.pins",
+    question="is each distribution of the base still there, once, with its version and origin",
+    why="a pin that moves changes numbers or hangs collectives; nothing fails to build",
+    fix="resolve the layer against the base as fixed; `imagegate lock` does",
+    judge=_judge,
+)

@@ -1,0 +1,95 @@
+"""The command line. Commands are imported when they are called, so that help answers at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from imagegate import __version__
+from imagegate.errors import ImagegateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# name, module, and the one line that the list of commands shows
+_COMMANDS = {
+    "lock": (
+        "imagegate.cli.lock",
+        "Learn the base from its bytes and resolve the layer against it.",
+    ),
+    "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
+    "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
+    "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
+}
+EXIT_INTERRUPTED = 130
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands live in modules of their own."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command = importlib.import_module(_COMMANDS[name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            if near:
+                error.message += f" Did you mean '{near[0]}'?"
+            raise
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="imagegate")
+def cli() -> None:
+    """Build GPU serving images and publish one only when its bytes prove that no base pin moved.
+
+    Exit codes: 0 passed, 1 findings, 2 usage, 3 could not judge, 130 interrupted.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return the exit code; every error ends here."""
+    try:
+        result = cli.main(list(arguments), prog_name="imagegate", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("imagegate: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except ImagegateError as error:
+        click.echo(f"imagegate: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # whoever read standard output has gone; nothing can be said to it any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 3
+    except OSError as error:
+        name = f"`{error.filename}`: " if error.filename else ""
+        click.echo(f"imagegate: {name}{(error.strerror or str(error)).lower()}", err=True)
+        return 3
+    return result if isinstance(result, int) else 0

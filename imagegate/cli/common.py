@@ -1,0 +1,124 @@
+"""What several commands share: options, the workspace, progress on standard error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from imagegate.usecases.ports import Reporter, Task
+    from imagegate.workspace import Workspace
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def workspace_option(command: _Command) -> _Command:
+    """Add ``--workspace``."""
+    return click.option(
+        "--workspace",
+        "-w",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="The folder with images/ and locks/; found from the current folder upwards.",
+    )(command)
+
+
+def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a recipe's name in the shell."""
+    from imagegate.errors import ImagegateError
+    from imagegate.workspace import Workspace
+
+    try:
+        found = Workspace.find(ctx.params.get("workspace") or Path.cwd())
+    except ImagegateError:
+        return []
+    return [name for name in found.recipe_names() if name.startswith(incomplete)]
+
+
+def find_workspace(chosen: Path | None) -> Workspace:
+    """Return the chosen workspace, or the one around the current folder."""
+    from imagegate.workspace import Workspace
+
+    return Workspace.find((chosen or Path.cwd()).resolve())
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloads."""
+    from imagegate.resolver.wheels import cache_folder as chosen
+
+    return chosen(os.environ)
+
+
+def end_on_sigterm() -> None:
+    """Let a termination end the work as Ctrl-C does, so that half-made files are removed."""
+
+    def stop(_number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def reporter() -> Reporter:
+    """Return progress bars on a terminal, plain lines elsewhere."""
+    return _Bars() if sys.stderr.isatty() else _Lines()
+
+
+class _Lines:
+    """Remarks as lines; no progress."""
+
+    def say(self, text: str, /) -> None:
+        click.echo(text, err=True)
+
+    @contextmanager
+    def task(self, _title: str, _total: int | None) -> Iterator[Task]:
+        yield _Nothing()
+
+
+class _Nothing:
+    def advance(self, _count: int, /) -> None:
+        pass
+
+
+class _Bars:
+    """Bytes, rate and time left on standard error."""
+
+    def say(self, text: str, /) -> None:
+        click.echo(text, err=True)
+
+    @contextmanager
+    def task(self, title: str, total: int | None) -> Iterator[Task]:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            identifier = progress.add_task(title, total=total)
+            yield _Bar(lambda count: progress.advance(identifier, count))
+
+
+class _Bar:
+    def __init__(self, advance: Callable[[int], object]) -> None:
+        self._advance = advance
+
+    def advance(self, count: int, /) -> None:
+        self._advance(count)

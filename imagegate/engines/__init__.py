@@ -1,0 +1,1 @@
+"""What turns a recipe and its lock into an image."""

@@ -1,0 +1,277 @@
+"""Putting an image together: the base's layers by reference, new layers, config and manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from imagegate.engines.compose.layers import BlobWriter, write_assets, write_wheels
+from imagegate.errors import RecipeError
+from imagegate.oci.digest import Digest
+from imagegate.oci.documents import (
+    BASE_DIGEST,
+    BASE_NAME,
+    OCI_CONFIG,
+    OCI_INDEX,
+    OCI_LAYER_GZIP,
+    OCI_MANIFEST,
+    REF_NAME,
+    layer_compression,
+    parse_json,
+)
+from imagegate.oci.gzipwrite import Compressor, compressor
+from imagegate.oci.tarwrite import TarWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from imagegate.lock import Lock, LockedAsset, LockedWheel
+    from imagegate.recipe import Recipe
+    from imagegate.rootfs import Node
+
+# the same instant as the tar entries' time, see imagegate.oci.tarwrite.EPOCH
+_CREATED = "1980-01-01T00:00:00Z"
+# a distribution of at least this size gets a layer of its own, so that a change of another one
+# does not move it; the bytes of one layer also stay far below what registries accept
+_OWN_LAYER = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedLayer:
+    """One layer that was written."""
+
+    digest: Digest
+    diff_id: Digest
+    size: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """What was composed.
+
+    Attributes:
+        digest: digest of the manifest.
+        layers: the added layers.
+        compressor: what made their compressed form.
+    """
+
+    digest: Digest
+    layers: tuple[ComposedLayer, ...]
+    compressor: Compressor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingredients:
+    """What an image is composed of.
+
+    Attributes:
+        wheels: each locked wheel and where it lies.
+        assets: each locked asset and where it lies.
+        threads: how many threads compress.
+        advance: called with the bytes of each wheel that went in.
+    """
+
+    recipe: Recipe
+    lock: Lock
+    wheels: Mapping[LockedWheel, Path]
+    assets: Mapping[LockedAsset, Path]
+    threads: int
+    advance: Callable[[int], object]
+
+
+def compose(ingredients: Ingredients, folder: Path) -> Composition:
+    """Write an OCI layout that holds the added layers, the config and the manifest.
+
+    The base's layers are named in the manifest and are not in the layout.
+
+    Args:
+        ingredients: what goes in.
+        folder: an empty folder.
+
+    Raises:
+        RecipeError: the recipe's parts do not fit together.
+        FetchError: a wheel does not hold what the lock says.
+    """
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    layers = [_write_layer(blobs, ingredients, plan) for plan in _plans(ingredients)]
+    config = _config(ingredients, layers)
+    manifest = _manifest(ingredients, layers, config)
+    digest = _put(blobs, manifest)
+    _put(blobs, config)
+    recipe = ingredients.recipe
+    descriptor = {
+        "mediaType": OCI_MANIFEST,
+        "digest": str(digest),
+        "size": len(manifest),
+        "platform": _platform(recipe),
+        "annotations": {REF_NAME: recipe.name},
+    }
+    index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [descriptor]}
+    (folder / "oci-layout").write_bytes(b'{"imageLayoutVersion":"1.0.0"}')
+    (folder / "index.json").write_bytes(_compact(index))
+    return Composition(digest=digest, layers=tuple(layers), compressor=compressor())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One layer to write: some wheels, or the assets and links."""
+
+    step: str
+    wheels: tuple[LockedWheel, ...] = ()
+
+
+def _plans(ingredients: Ingredients) -> list[_Plan]:
+    """Divide what is added into layers that change for different reasons."""
+    lock, recipe = ingredients.lock, ingredients.recipe
+    sizes: dict[str, int] = {}
+    for node in lock.layer:
+        sizes[node.owner] = sizes.get(node.owner, 0) + node.size
+    wheels = sorted(ingredients.wheels)
+    large = [w for w in wheels if sizes.get(w.label, 0) >= _OWN_LAYER]
+    small = tuple(w for w in wheels if w not in large)
+    plans = []
+    if small:
+        plans.append(_Plan(step=f"imagegate: {len(small)} distributions", wheels=small))
+    plans += [_Plan(step=f"imagegate: {wheel.label}", wheels=(wheel,)) for wheel in large]
+    links = recipe.document.layer.links
+    if lock.assets or links:
+        plans.append(_Plan(step=f"imagegate: {len(lock.assets)} assets, {len(links)} links"))
+    return plans
+
+
+def _write_layer(blobs: Path, ingredients: Ingredients, plan: _Plan) -> ComposedLayer:
+    unnamed = blobs / "layer.new"
+    index: dict[str, Node] = {}
+    if plan.wheels:
+        index = {node.path: node for node in ingredients.lock.layer}
+    below = ingredients.lock.files
+    with unnamed.open("wb", buffering=1 << 20) as stream:
+        blob = BlobWriter(stream, threads=ingredients.threads)
+        tar = TarWriter(blob.write)
+        try:
+            if plan.wheels:
+                chosen = [(wheel, ingredients.wheels[wheel]) for wheel in plan.wheels]
+                write_wheels(tar, below, ingredients.recipe, chosen, index, ingredients.advance)
+            else:
+                links = ingredients.recipe.document.layer.links
+                write_assets(tar, below, ingredients.assets.items(), links)
+            blob.finish()
+        finally:
+            blob.abort()
+    unnamed.rename(blobs / blob.digest.encoded)
+    return ComposedLayer(digest=blob.digest, diff_id=blob.diff_id, size=blob.size, step=plan.step)
+
+
+def _config(ingredients: Ingredients, layers: Sequence[ComposedLayer]) -> bytes:
+    """Extend the base's config by the recipe's settings and the new layers (config.md)."""
+    recipe, lock = ingredients.recipe, ingredients.lock
+    document: dict[str, Any] = {"rootfs": {"type": "layers", "diff_ids": []}, "history": []}
+    if lock.config_bytes is not None:
+        document.update(parse_json(lock.config_bytes, "the locked config"))
+    document.update(_platform(recipe))
+    document["created"] = _CREATED
+    section = recipe.document.config
+    settings: dict[str, Any] = dict(document.get("config") or {})
+    if section.env:
+        settings["Env"] = _merged_environment(settings.get("Env") or [], section.env)
+    if section.labels:
+        settings["Labels"] = {**(settings.get("Labels") or {}), **section.labels}
+    chosen = {
+        "Entrypoint": section.entrypoint,
+        "Cmd": section.cmd,
+        "User": section.user,
+        "WorkingDir": section.working_dir,
+    }
+    settings.update((key, value) for key, value in chosen.items() if value is not None)
+    document["config"] = settings
+    diff_ids = [*document["rootfs"]["diff_ids"], *(str(layer.diff_id) for layer in layers)]
+    document["rootfs"] = {"type": "layers", "diff_ids": diff_ids}
+    document["history"] = [
+        *_base_history(document, len(diff_ids) - len(layers)),
+        *({"created": _CREATED, "created_by": layer.step} for layer in layers),
+    ]
+    return _compact(document)
+
+
+def _base_history(document: Mapping[str, Any], layers: int) -> list[dict[str, Any]]:
+    """Return the base's history, or stand-ins where it has none that fits its layers.
+
+    A history with fewer steps than layers would shift every later step to a wrong layer.
+    """
+    history = list(document.get("history") or ())
+    if sum(not step.get("empty_layer") for step in history) == layers:
+        return history
+    return [{"created": _CREATED, "created_by": "base layer without history"}] * layers
+
+
+def _merged_environment(base: Sequence[str], added: Mapping[str, str]) -> list[str]:
+    kept = [entry for entry in base if entry.partition("=")[0] not in added]
+    return [*kept, *(f"{name}={value}" for name, value in added.items())]
+
+
+def _manifest(ingredients: Ingredients, layers: Sequence[ComposedLayer], config: bytes) -> bytes:
+    """Name the base's layers as they are and the new ones behind them (manifest.md)."""
+    lock, recipe = ingredients.lock, ingredients.recipe
+    described: list[dict[str, Any]] = []
+    annotations: dict[str, str] = {}
+    if lock.manifest is not None:
+        for descriptor in lock.manifest.layers:
+            entry = descriptor.model_dump(mode="json", by_alias=True, exclude_none=True)
+            described.append({**entry, "mediaType": _oci_layer_type(descriptor.media_type)})
+        if recipe.base is None:
+            raise RecipeError(f"the lock of `{recipe.name}` has a base, its recipe has none")
+        # image-spec, annotations.md: the digest of what the name refers to
+        annotations[BASE_NAME] = recipe.base.name
+        annotations[BASE_DIGEST] = str(lock.base.index or lock.base.digest)
+    described += [
+        {"mediaType": OCI_LAYER_GZIP, "digest": str(layer.digest), "size": layer.size}
+        for layer in layers
+    ]
+    manifest: dict[str, Any] = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": {
+            "mediaType": OCI_CONFIG,
+            "digest": str(Digest.of(config)),
+            "size": len(config),
+        },
+        "layers": described,
+    }
+    if annotations:
+        manifest["annotations"] = annotations
+    return _compact(manifest)
+
+
+def _oci_layer_type(media_type: str) -> str:
+    """Name a Docker layer type in OCI's words; the blob is the same."""
+    if media_type.startswith("application/vnd.oci."):
+        return media_type
+    suffix = {"plain": "", "gzip": "+gzip", "zstd": "+zstd"}[layer_compression(media_type)]
+    family = "layer.nondistributable" if ".foreign." in media_type else "layer"
+    return f"application/vnd.oci.image.{family}.v1.tar{suffix}"
+
+
+def _platform(recipe: Recipe) -> dict[str, str]:
+    platform = recipe.platform
+    variant = {"variant": platform.variant} if platform.variant else {}
+    return {"os": platform.os, "architecture": platform.architecture, **variant}
+
+
+def _put(blobs: Path, content: bytes) -> Digest:
+    digest = Digest.of(content)
+    (blobs / digest.encoded).write_bytes(content)
+    return digest
+
+
+def _compact(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+def default_threads() -> int:
+    """Return how many threads compress where nobody says."""
+    return os.cpu_count() or 1

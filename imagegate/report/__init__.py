@@ -1,0 +1,1 @@
+"""Verdicts and differences, written for people and for programs."""

@@ -1,0 +1,56 @@
+"""The JSON report: the same finding model, with stable names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from imagegate.oci.documents import canonical_json
+
+if TYPE_CHECKING:
+    from imagegate.verdict import CheckReport, Finding, Verdict
+
+SCHEMA = "imagegate-verdict-1"
+
+
+def render_json(verdict: Verdict) -> bytes:
+    """Write a verdict as canonical JSON; the same verdict gives the same bytes."""
+    return canonical_json(
+        {
+            "schema": SCHEMA,
+            "verdict": "PASSED" if verdict.passed else "FAILED",
+            "recipe": verdict.recipe,
+            "image": {
+                "digest": None if verdict.image is None else str(verdict.image),
+                "location": verdict.location,
+                "platform": verdict.platform,
+            },
+            "base": None if verdict.base is None else str(verdict.base),
+            "lock": str(verdict.lock),
+            "cost": asdict(verdict.cost),
+            "checks": [_check(report) for report in verdict.reports],
+        }
+    )
+
+
+def _check(report: CheckReport) -> dict[str, object]:
+    return {
+        "id": report.check,
+        "passed": report.passed,
+        "compared": list(report.compared),
+        "nothing_because": report.nothing_because,
+        "findings": [_finding(finding) for finding in report.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "subject": finding.subject,
+        "message": finding.message,
+        "locked": finding.locked,
+        "found": finding.found,
+        "place": asdict(finding.place),
+        "hint": finding.hint,
+    }

@@ -1,0 +1,114 @@
+"""The semantic difference of two locks: what a person has to agree to before one replaces the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from imagegate.lock import Lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing that differs: its group, its name and both sides, ``""`` for nothing."""
+
+    group: str
+    subject: str
+    old: str
+    new: str
+
+
+def compare_locks(old: Lock | None, new: Lock) -> tuple[Difference, ...]:
+    """List what differs, grouped; without an old lock everything is new."""
+    groups: tuple[tuple[str, Mapping[str, str], Mapping[str, str]], ...] = tuple(
+        (group, read(old) if old is not None else {}, read(new)) for group, read in _GROUPS.items()
+    )
+    return tuple(
+        Difference(
+            group=group, subject=subject, old=before.get(subject, ""), new=now.get(subject, "")
+        )
+        for group, before, now in groups
+        for subject in sorted(before.keys() | now.keys())
+        if before.get(subject) != now.get(subject)
+    )
+
+
+def render_differences(differences: tuple[Difference, ...], *, limit: int = 20) -> str:
+    """Write differences for a person; a long group is cut, and the cut is said."""
+    lines: list[str] = []
+    for group in dict.fromkeys(difference.group for difference in differences):
+        members = [d for d in differences if d.group == group]
+        lines.append(f"{group}: {len(members)}")
+        lines += [f"  {member.subject}: {_sides(member)}" for member in members[:limit]]
+        if len(members) > limit:
+            lines.append(f"  and {len(members) - limit} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _sides(difference: Difference) -> str:
+    if not difference.old:
+        return f"new {difference.new}"
+    if not difference.new:
+        return f"gone, was {difference.old}"
+    return f"{difference.old} -> {difference.new}"
+
+
+def _origin(lock: Lock) -> dict[str, str]:
+    return {
+        "base": str(lock.base.digest or "scratch"),
+        "platform": lock.base.platform,
+        "recipe": str(lock.contents.recipe),
+        "requirements": str(lock.contents.requirements),
+    }
+
+
+def _base_distributions(lock: Lock) -> dict[str, str]:
+    return {
+        f"{canonicalize_name(pin.name)} in {pin.site}": f"{pin.version} {pin.direct_url}".strip()
+        for pin in lock.base.facts.distributions
+    }
+
+
+def _base_native(lock: Lock) -> dict[str, str]:
+    facts = lock.base.facts
+    readings = {f"{r.component} by {r.source} in {r.path}": r.value for r in facts.native}
+    links = {f"link {link.path}": link.leads_to or "nothing" for link in facts.links}
+    return {**readings, **links}
+
+
+def _base_contradictions(lock: Lock) -> dict[str, str]:
+    return {
+        f"{c.path} of {c.distribution}": f"recorded {c.recorded} found {c.found or 'nothing'}"
+        for c in lock.base.facts.contradictions
+    }
+
+
+def _base_files(lock: Lock) -> dict[str, str]:
+    return {
+        node.path: f"{node.kind.name.lower()} {node.mode:o} {node.sha256 or node.target}"
+        for node in lock.files
+    }
+
+
+def _wheels(lock: Lock) -> dict[str, str]:
+    return {wheel.name: f"{wheel.version} sha256 {wheel.sha256}" for wheel in lock.wheels}
+
+
+def _assets(lock: Lock) -> dict[str, str]:
+    return {asset.source: f"{asset.target} sha256 {asset.sha256}" for asset in lock.assets}
+
+
+_GROUPS = {
+    "origin": _origin,
+    "base distributions": _base_distributions,
+    "base libraries": _base_native,
+    "base contradictions": _base_contradictions,
+    "base files": _base_files,
+    "added distributions": _wheels,
+    "assets": _assets,
+}

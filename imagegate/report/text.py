@@ -1,0 +1,94 @@
+"""The text report: what was compared, what moved, by which layer and step, at what cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imagegate.verdict import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from imagegate.verdict import CheckReport, Finding, Verdict
+
+_WIDTH = 18
+
+
+def render_text(verdict: Verdict, *, details: bool = False) -> str:
+    """Write a report for a person.
+
+    Args:
+        verdict: what to report.
+        details: whether to list every single comparison.
+    """
+    return "".join(f"{line}\n" for line in _lines(verdict, details=details))
+
+
+def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
+    yield f"image     {verdict.image or 'no manifest digest'} ({verdict.platform})"
+    yield f"from      {verdict.location}"
+    yield f"base      {verdict.base or 'scratch'}"
+    yield f"lock      {verdict.lock}"
+    yield ""
+    for report in verdict.reports:
+        yield _check_line(report)
+        if details:
+            yield from (f"       {line}" for line in report.compared)
+        for finding in report.findings:
+            yield from _finding_lines(finding)
+    yield ""
+    yield _cost_line(verdict)
+    failures = len(verdict.failures)
+    notes = len(verdict.findings) - failures
+    said = f"{_count(failures, 'failure')}, {_count(notes, 'note')}"
+    yield f"{'PASSED' if verdict.passed else 'FAILED'}    {verdict.recipe}: {said}"
+
+
+def _check_line(report: CheckReport) -> str:
+    word = "ok" if report.passed else "FAIL"
+    if report.compared:
+        looked = f"{len(report.compared)} compared"
+    else:
+        looked = report.nothing_because or "nothing was compared"
+    return f"{word:<5}  {report.check:<{_WIDTH}} {looked}"
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    word = "FAIL" if finding.severity is Severity.FAIL else "note"
+    yield f"       {word}  {finding.code}: {finding.message}"
+    if finding.subject:
+        yield f"             subject  {finding.subject}"
+    if finding.locked or finding.found:
+        yield f"             locked={finding.locked or 'nothing'}"
+        yield f"             found={finding.found or 'nothing'}"
+    if finding.place.path:
+        yield f"             path     {finding.place.path}"
+    if finding.place.layer:
+        step = f": {finding.place.step}" if finding.place.step else ""
+        yield f"             layer    {finding.place.layer} {finding.place.layer_digest}{step}"
+    if finding.hint:
+        yield f"             hint: {finding.hint}"
+
+
+def _cost_line(verdict: Verdict) -> str:
+    cost = verdict.cost
+    share = f" ({cost.read / cost.total:.1%})" if cost.total else ""
+    total = f" of {format_bytes(cost.total)}" if cost.total else ""
+    base = f", {cost.base_layers_read} base layers among them" if cost.base_layers_read else ""
+    return f"read      {format_bytes(cost.read)}{total}{share}{base}"
+
+
+def format_bytes(count: int) -> str:
+    """Write a number of bytes for a person, in powers of ten as registries do."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95 or unit == "TB":
+            return f"{value:.1f} {unit}"
+    raise AssertionError
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""The added distributions: resolved against a fixed base, fetched by hash."""

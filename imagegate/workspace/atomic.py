@@ -1,0 +1,122 @@
+"""Replacing files and folders so that a reader sees the old one or the new one, never half."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# renameat2(2): exchange the two paths in one step
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Replace a file; a crash at any moment leaves the old or the new one."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder beside `path`; put it in `path`'s place when the block ends well.
+
+    The block gets the new, empty folder. When the block raises, the old folder stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
+    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new"))
+    fresh.chmod(0o755)
+    try:
+        yield fresh
+        _sync_tree(fresh)
+        _swap(fresh, path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Replace a folder by one that holds exactly these files."""
+    with new_folder(path) as fresh:
+        for name, content in files.items():
+            (fresh / name).write_bytes(content)
+
+
+def _swap(fresh: Path, path: Path) -> None:
+    """Exchange two folders, or move the new one to a place that is free."""
+    if not path.exists():
+        fresh.rename(path)
+    elif not _exchange(fresh, path):
+        # no such system call here: the old folder keeps its bytes under the other name until
+        # the new one stands
+        old = fresh.with_suffix(".old")
+        path.rename(old)
+        try:
+            fresh.rename(path)
+        except OSError:
+            old.rename(path)
+            raise
+        old.rename(fresh)
+    _sync_folder(path.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        return False
+    result = libc.renameat2(
+        _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
+    )
+    if result == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _sweep(path: Path) -> None:
+    """Remove what an interrupted run has left beside `path`."""
+    for left in path.parent.glob(f".{path.name}.*.new"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _sync_tree(folder: Path) -> None:
+    for found in folder.rglob("*"):
+        if found.is_file():
+            descriptor = os.open(found, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
