@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 _ARCHIVES = frozenset({"docker-archive", "oci-archive"})
 
 
-def open_image(location: str, *, platform: Platform | None = None) -> ImageSource:
+def open_image(
+    location: str, *, platform: Platform | None = None, folder: Path | None = None
+) -> ImageSource:
     """Open the image at `location`.
 
     Args:
         location: a transport and what it needs, or a path.
         platform: what to choose where an index has several.
+        folder: what a relative path is relative to; the current folder if ``None``.
 
     Raises:
         UsageError: the location cannot be understood or does not exist.
@@ -42,7 +45,7 @@ def open_image(location: str, *, platform: Platform | None = None) -> ImageSourc
         raise UsageError(
             f"bad image location `{location}`: {error.message}", hint=error.hint
         ) from error
-    path = Path(target)
+    path = Path(target) if folder is None else folder / target
     if not path.exists():
         raise UsageError(
             f"no image at `{location}`",
