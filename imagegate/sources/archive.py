@@ -6,6 +6,7 @@ digest, and what is missing is an error, so a damaged outer tar cannot shorten a
 
 from __future__ import annotations
 
+import io
 import posixpath
 import tarfile
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -36,14 +37,36 @@ class _SavedImage(BaseModel):
     layers: tuple[str, ...] = Field(alias="Layers")
 
 
+class _Section(io.RawIOBase):
+    """One member's bytes in the archive's file."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        chunk = self._stream.read(min(self._left, memoryview(buffer).nbytes))
+        buffer[: len(chunk)] = chunk
+        self._left -= len(chunk)
+        return len(chunk)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 class Archive:
     """The files of an uncompressed tar, opened by name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - lives as long as the source
-            self._members = {posixpath.normpath(m.name): m for m in self._tar}
+            with tarfile.open(path, "r:") as archive:
+                self._members = {posixpath.normpath(m.name): m for m in archive}
         except tarfile.TarError as error:
             raise ImageError(
                 f"`{path}` is not an uncompressed tar archive: {error}",
@@ -57,8 +80,9 @@ class Archive:
         member = self._member(name)
         if member is None:
             return None
-        stream = self._tar.extractfile(member)
-        return cast("BinaryIO", stream) if stream is not None else None
+        stream = self._path.open("rb", buffering=0)
+        stream.seek(member.offset_data)
+        return cast("BinaryIO", _Section(cast("BinaryIO", stream), member.size))
 
     def exists(self, name: str) -> bool:
         """Say whether there is such a file."""
