@@ -38,7 +38,7 @@ def failure(method: str, answer: Answer, registry: str, clock: Clock) -> FetchEr
             hint = "check the repository's name"
         case 413 | 507:
             hint = "the registry has no room for it; free space or raise its limit"
-        case status if status in _REDIRECTED:
+        case status if status in REDIRECTED:
             hint = "the registry sends requests in a circle or elsewhere; check its address"
         case _:
             hint = "the registry fails; its log says why"

@@ -87,7 +87,7 @@ class ResumingReader(io.RawIOBase):
                     # everything is here; what broke is only the connection's end
                     return b""
                 self._drop()
-                self._backoff.wait(error)
+                self._backoff.wait(self._at_position(error))
                 continue
             if self._skip:
                 self._skip -= len(content)
@@ -122,6 +122,13 @@ class ResumingReader(io.RawIOBase):
 
     def _cut(self) -> TransientError:
         return TransientError(
-            f"`{self._where}` ended early: expected={self._size} bytes found={self._position}",
+            f"`{self._where}` ended early",
             hint="the network or the registry cuts connections; run again",
+        )
+
+    def _at_position(self, error: TransientError) -> TransientError:
+        return TransientError(
+            f"{error.message}: expected={self._size} bytes received={self._position}",
+            hint=error.hint,
+            retry_after=error.retry_after,
         )

@@ -258,13 +258,19 @@ def _unreachable(error: Exception, what: str) -> FetchError:
             f"{what}: the proxy does not answer",
             hint="check `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`",
         )
+    system = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), None)
+    # a refused connection is a kind of timeout to urllib3; the system's own word is better
+    if system is not None:
+        return TransientError(
+            f"{what}: {system.lower()}",
+            hint="check that the registry runs and can be reached, and run again",
+        )
     if any(isinstance(e, requests.Timeout | urllib3.exceptions.TimeoutError) for e in chain):
         return TransientError(
             f"{what}: it is silent for too long", hint="check the network and run again"
         )
-    system = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), None)
     return TransientError(
-        f"{what}: {system.lower()}" if system else f"{what}: the connection broke",
+        f"{what}: the connection broke",
         hint="check that the registry runs and can be reached, and run again",
     )
 
