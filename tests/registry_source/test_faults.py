@@ -7,10 +7,10 @@ import pytest
 
 from imagegate.errors import DigestMismatch, FetchError
 from imagegate.oci.layer import read_layer
+from imagegate.sources.registry import Credentials
 from tests.images import BuiltImage, ImageBuilder, tar
 from tests.registry import FOREVER, Accounts, BlobHost, LoopbackRegistry
 from tests.registry_source.support import (
-    Credentials,
     Keyring,
     ManualClock,
     client,

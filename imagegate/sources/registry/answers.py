@@ -20,7 +20,7 @@ REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _WORDS = 200
 
 
-def failure(method: str, answer: Answer, registry: str, clock: Clock) -> FetchError:
+def failure(method: str, answer: Answer, clock: Clock) -> FetchError:
     """Say what a status means (distribution-spec, "Error codes")."""
     words = registry_words(answer)
     text = f"`{answer.where}` answers {answer.status} to {method}{words}"
@@ -28,8 +28,6 @@ def failure(method: str, answer: Answer, registry: str, clock: Clock) -> FetchEr
     match answer.status:
         case 429:
             hint = "the registry limits requests; an account may have a higher limit"
-        case 401:
-            hint = f"run `docker login {registry}` with an account that has the right"
         case 403:
             hint = "the account lacks the right, or the repository is read-only"
         case 405:
@@ -44,7 +42,7 @@ def failure(method: str, answer: Answer, registry: str, clock: Clock) -> FetchEr
             hint = "the registry fails; its log says why"
     if answer.status in RETRIED_STATUS:
         return TransientError(text, hint=hint, retry_after=wait)
-    if answer.status in (401, 403):
+    if answer.status == 403:
         return DeniedError(text, hint=hint)
     return FetchError(text, hint=hint)
 

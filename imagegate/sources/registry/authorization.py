@@ -142,10 +142,11 @@ class Authorizer:
                 del self._tokens[access]
             fresh = self.header(access)
             if fresh is None or fresh == refused:
-                raise self._denied(access)
+                raise self.denied(access)
             return fresh
 
-    def _denied(self, access: Access) -> DeniedError:
+    def denied(self, access: Access) -> DeniedError:
+        """Say that what is stored, or nothing, does not let in."""
         known = self._for(access) is not None
         return DeniedError(
             f"`{self._registry}` refuses the stored credentials for `{access.repository}`"
@@ -202,7 +203,7 @@ class Authorizer:
                 retry_after=retry_after(answer.headers.get("retry-after"), self._clock),
             )
         if answer.status in (400, 401, 403):
-            raise self._denied(access)
+            raise self.denied(access)
         try:
             document = json.loads(answer.content)
         except ValueError:

@@ -16,7 +16,7 @@ from imagegate.sources.registry.authorization import Access, Authorizer
 from imagegate.sources.registry.credentials import DOCKER_HUB, DockerCredentials
 from imagegate.sources.registry.download import ResumingReader
 from imagegate.sources.registry.retry import Backoff, SystemClock, TransientError
-from imagegate.sources.registry.wire import Answer, Wire, is_loopback
+from imagegate.sources.registry.wire import Answer, UntrustedError, Wire, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -236,7 +236,7 @@ class RegistryClient:
             return answer
         if answer.body is not None:
             answer.body.close()
-        raise failure(method, answer, self.registry, self.clock)
+        raise failure(method, answer, self.clock)
 
     def _authorized(
         self,
@@ -262,6 +262,8 @@ class RegistryClient:
             # an expired token, or the first word about how this registry asks
             challenge = answer.headers.get("www-authenticate", "")
             answer = send(self._authorizer.renew(challenge, access, header))
+            if answer.status == 401:
+                raise self._authorizer.denied(access)
         return answer
 
     def _root(self) -> str:
@@ -278,22 +280,23 @@ class RegistryClient:
             schemes = ["http", "https"] if is_loopback(host) else ["https", "http"]
         backoff = Backoff(self.clock)
         while True:
-            failed: FetchError | None = None
+            failed: list[FetchError] = []
             for scheme in schemes:
                 try:
                     answer = self._wire.exchange("GET", f"{scheme}://{host}/v2/", headers={})
                 except FetchError as error:
-                    failed = failed or error
+                    failed.append(error)
                     continue
                 # what a TLS port answers to plain http is 400
                 if answer.status != 400 or scheme == schemes[-1]:
                     self._authorizer.learn(answer.headers.get("www-authenticate", ""))
                     self._base = f"{scheme}://{host}"
                     return self._base
-            assert failed is not None
-            if not isinstance(failed, TransientError):
-                raise failed
-            backoff.wait(failed)
+            # a certificate that is not trusted says that the other scheme was the wrong one
+            worst = next((e for e in failed if isinstance(e, UntrustedError)), failed[0])
+            if not isinstance(worst, TransientError):
+                raise worst
+            backoff.wait(worst)
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def mount_blob(client: RegistryClient, repository: str, digest: Digest, source: 
             "POST",
             f"/v2/{repository}/blobs/uploads/?mount={digest}&from={source}",
             access,
-            expect=(201, 202, 401, 403, 404),
+            expect=(201, 202, 403, 404),
             body=b"",
         )
     except DeniedError:

@@ -7,6 +7,7 @@ texts of foreign exceptions hold whole addresses.
 from __future__ import annotations
 
 import ipaddress
+import ssl
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,10 @@ class Answer:
     headers: Mapping[str, str]
     content: bytes = b""
     body: Body | None = None
+
+
+class UntrustedError(FetchError):
+    """The other side speaks TLS, and its certificate is not trusted."""
 
 
 class _NoAuth(AuthBase):
@@ -240,12 +245,15 @@ def _proxies(url: str) -> dict[str, str] | None:
 def _unreachable(error: Exception, what: str) -> FetchError:
     """Say in our own words why an exchange failed."""
     chain = list(_chain(error))
-    if any(
-        isinstance(e, requests.exceptions.SSLError | urllib3.exceptions.SSLError) for e in chain
-    ):
-        return FetchError(
-            f"{what}: its certificate or its TLS is not accepted",
+    if any(isinstance(e, ssl.SSLCertVerificationError) for e in chain):
+        return UntrustedError(
+            f"{what}: its certificate is not trusted",
             hint="name your authority's bundle in `REQUESTS_CA_BUNDLE` or `SSL_CERT_FILE`",
+        )
+    if any(isinstance(e, ssl.SSLError) for e in chain):
+        return FetchError(
+            f"{what}: it does not speak TLS as it should",
+            hint="check address and port; plain http has to be allowed with `--insecure`",
         )
     if any(isinstance(e, requests.exceptions.InvalidURL) for e in chain):
         return FetchError(f"{what}: it is not an address that can be asked")
