@@ -148,14 +148,22 @@ class ClassicArchiveSource:
         )
 
 
-def open_archive(path: Path, *, digest: Digest | None, platform: Platform | None) -> ImageSource:
+def open_archive(
+    path: Path, *, digest: Digest | None, platform: Platform | None, location: str | None = None
+) -> ImageSource:
     """Open an image archive of either form.
+
+    Args:
+        path: where it is.
+        digest: the manifest or index to choose, where the archive has more than one.
+        platform: what to choose in an index of several platforms.
+        location: how messages name it, where it is not a file of the caller's.
 
     Raises:
         ImageError: it is not an archive, or holds no such image.
     """
     archive = Archive(path)
-    location = f"the archive `{path}`"
+    location = location or f"the archive `{path}`"
     if archive.exists("index.json") and archive.exists("oci-layout"):
         return LayoutSource(archive, location, digest=digest, platform=platform)
     if digest is not None:
