@@ -6,6 +6,7 @@ digest, and what is missing is an error, so a damaged outer tar cannot shorten a
 
 from __future__ import annotations
 
+import io
 import posixpath
 import tarfile
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -36,13 +37,20 @@ class _SavedImage(BaseModel):
     layers: tuple[str, ...] = Field(alias="Layers")
 
 
+class _File(io.FileIO):
+    """A file that closes with its last reader: neither source nor layer stream owns it alone."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Archive:
     """The files of an uncompressed tar, opened by name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - lives as long as the source
+            self._tar = tarfile.open(fileobj=_File(path), mode="r:")  # noqa: SIM115 - lives as long as the source
             self._members = {posixpath.normpath(m.name): m for m in self._tar}
         except tarfile.TarError as error:
             raise ImageError(
