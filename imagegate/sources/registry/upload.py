@@ -72,7 +72,9 @@ def upload_blob(
     open_stream: Callable[[], BinaryIO],
     chunk: int = CHUNK,
 ) -> None:
-    """Upload a blob in chunks; a broken connection costs at most one of them.
+    """Upload a blob in chunks; after a broken connection the rest of the chunk is sent.
+
+    Registries that cancel an upload that broke (docker-registry 2.8) get it from its start again.
 
     Args:
         client: of the registry.
@@ -86,7 +88,7 @@ def upload_blob(
         DigestMismatch: the stream has other bytes, or the registry received others.
         FetchError: the registry refuses or fails.
     """
-    backoff = Backoff(client.clock, attempts=3)
+    backoff = Backoff(client.clock)
     while True:
         try:
             with VerifiedReader(
