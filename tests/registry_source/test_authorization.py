@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -243,6 +244,22 @@ def test_credentials_in_an_address_are_neither_used_nor_shown(
     with pytest.raises(FetchError) as caught:
         source(client(guarded, credentials=Keyring(ANN)), pinned(guarded, image))
     assert "leaked" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["basic", "bearer"])
+def test_a_registry_that_repeats_what_it_was_sent_is_quoted_without_it(
+    guarded: LoopbackRegistry, image: BuiltImage, scheme: str
+) -> None:
+    assert guarded.accounts is not None
+    guarded.accounts.scheme = scheme
+    basic = base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
+    said = f"no {basic} {PASSWORD} token-1"
+    body = json.dumps({"errors": [{"code": "DENIED", "message": said}]}).encode()
+    guarded.fail("manifest.get", 403, body=body)
+    with pytest.raises(FetchError, match=r"answers 403 to GET \(DENIED: no ") as caught:
+        source(client(guarded, credentials=Keyring(ANN)), pinned(guarded, image))
+    sent = [basic, PASSWORD] if scheme == "basic" else ["token-1"]
+    assert not any(secret in str(caught.value) for secret in sent)
 
 
 @pytest.mark.parametrize(

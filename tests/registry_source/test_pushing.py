@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
-from imagegate.errors import BlobMissing, DigestMismatch, FetchError
-from tests.registry import FOREVER
+from imagegate.errors import BlobMissing, DigestMismatch, FetchError, ImageError
+from imagegate.oci.image import assemble
+from imagegate.sources import open_image
+from imagegate.sources.registry import push_image
+from tests.images import ImageBuilder, write_classic_archive, write_layout
+from tests.registry import FOREVER, LoopbackRegistry
 from tests.registry_source.support import ManualClock, client, digest, noise, sink, source
 
 if TYPE_CHECKING:
-    from imagegate.sources.registry import RegistrySink
+    from pathlib import Path
+
+    from imagegate.oci.image import Layer
+    from imagegate.sources.registry import PushedImage, RegistrySink
     from tests.images import BuiltImage
-    from tests.registry import LoopbackRegistry
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 BLOB = noise(2500)
@@ -28,12 +34,25 @@ def push(to: RegistrySink, content: bytes, mount_from: tuple[str, ...] = ()) -> 
     )
 
 
-def push_image(to: RegistrySink, image: BuiltImage, tag: str = "v1") -> None:
+def push_all(
+    to: RegistrySink, image: BuiltImage, tag: str = "v1", mount_from: tuple[str, ...] = ()
+) -> PushedImage:
     """What a promotion does: blobs, the manifest by digest, the tag last."""
-    for blob in (image.config, *image.layers):
-        push(to, blob)
-    to.put_manifest(image.manifest, OCI_MANIFEST)
-    to.tag(tag, image.manifest, OCI_MANIFEST)
+    held = io.BytesIO
+    found = assemble(
+        location="the test's image", manifest_bytes=image.manifest, config_bytes=image.config
+    )
+
+    class Memory:
+        image = found
+
+        def open_layer(self, layer: Layer) -> BinaryIO:
+            return held(image.layers[layer.number - 1])
+
+        def has_layer(self, layer: Layer) -> bool:
+            return layer in found.layers
+
+    return push_image(to, found, [Memory()], mount_from=mount_from, tag=tag)
 
 
 def patches(registry: LoopbackRegistry) -> list[str | None]:
@@ -45,7 +64,7 @@ def patches(registry: LoopbackRegistry) -> list[str | None]:
 def test_what_was_pushed_is_read_back_unchanged(
     registry: LoopbackRegistry, image: BuiltImage
 ) -> None:
-    push_image(sink(client(registry)), image)
+    push_all(sink(client(registry)), image)
     assert registry.manifests["team/app"][image.digest] == (image.manifest, OCI_MANIFEST)
     found = source(client(registry), f"{registry.netloc}/team/app:v1")
     assert found.image.manifest_bytes == image.manifest
@@ -126,7 +145,7 @@ def test_an_answer_that_is_lost_on_the_way_costs_nothing_but_a_question(
 ) -> None:
     registry.lies.drop_answer = [route]
     to = sink(client(registry, clock), chunk=100)
-    push_image(to, image)
+    push_all(to, image)
     assert registry.tags["team/app"]["v1"] == image.digest
 
 
@@ -136,7 +155,7 @@ def test_a_failure_that_passes_is_waited_for(
     registry: LoopbackRegistry, image: BuiltImage, clock: ManualClock, route: str, status: int
 ) -> None:
     registry.fail(route, status, times=2)
-    push_image(sink(client(registry, clock), chunk=100), image)
+    push_all(sink(client(registry, clock), chunk=100), image)
     assert registry.tags["team/app"]["v1"] == image.digest
     assert len(clock.slept) == 2
 
@@ -156,13 +175,13 @@ def test_a_registry_that_takes_nothing_leaves_no_tag_and_a_second_run_finishes(
     registry.fail(route, status, times=FOREVER)
     to = sink(client(registry, clock), chunk=100)
     with pytest.raises(FetchError, match=f"answers {status}") as caught:
-        push_image(to, image)
+        push_all(to, image)
     assert caught.value.exit_code == 3
     assert hint in str(caught.value.hint)
     assert registry.tags.get("team/app", {}) == {}
     registry.failures.clear()
     before = registry.received.copy()
-    push_image(to, image)
+    push_all(to, image)
     assert registry.tags["team/app"]["v1"] == image.digest
     # what arrived in the first run is not sent again
     assert all(registry.received[name] == size for name, size in before.items())
@@ -174,7 +193,7 @@ def test_a_registry_that_rewrites_manifests_is_refused_before_a_tag_is_set(
     # promotion by rewriting gives a new, unsigned digest: opslane/opslane#186, ahliweb/awcms#749
     registry.lies.rewrite = True
     with pytest.raises(DigestMismatch, match="announced under another digest"):
-        push_image(sink(client(registry)), image)
+        push_all(sink(client(registry)), image)
     assert "team/app" not in registry.tags
 
 
@@ -236,19 +255,59 @@ def test_bytes_that_change_on_the_way_are_refused_by_the_registry(
         push(sink(client(registry)), BLOB)
 
 
-def test_a_layer_goes_from_one_registry_to_another_without_a_file_between(
+def test_an_image_goes_from_one_registry_to_another_without_a_file_between(
     registry: LoopbackRegistry, image: BuiltImage, clock: ManualClock
 ) -> None:
     found = source(client(registry, clock), registry.add("team/app", image))
     registry.lies.cut_after = [40]
-    to = sink(client(registry, clock), "mirror/app", chunk=64)
-    for layer in found.image.layers:
-        assert layer.descriptor is not None
+    pushed = push_image(sink(client(registry, clock), "mirror/app", chunk=64), found.image, [found])
+    assert str(pushed.digest) == image.digest
+    assert pushed.uploaded == sum(map(len, (*image.layers, image.config)))
+    held = registry.blobs["mirror/app"]
+    assert [held[str(digest(blob))] for blob in image.layers] == list(image.layers)
 
-        def opened(layer: object = layer) -> BinaryIO:
-            return found.open_layer(layer)  # type: ignore[arg-type]
 
-        to.push_blob(digest=layer.descriptor.digest, size=layer.descriptor.size, open_stream=opened)
-    assert [
-        registry.blobs["mirror/app"][str(layer.blob.digest)] for layer in found.image.layers
-    ] == list(image.layers)
+def test_a_promotion_beside_its_base_sends_the_added_layer_only(
+    registry: LoopbackRegistry, tmp_path: Path
+) -> None:
+    base_builder = ImageBuilder().layer({"base": noise(50_000)})
+    base = base_builder.build()
+    image = base_builder.layer({"added": b"a"}).build()
+    registry.add("team/base", base)
+    # what a build leaves: a layout without the base's layers
+    layout = write_layout(tmp_path / "built", image, without=(str(digest(base.layers[0])),))
+    found = open_image(f"oci:{layout}")
+    through = client(registry)
+    pushed = push_image(sink(through), found.image, [found], mount_from=["team/base"], tag="v1")
+    assert [blob.how for blob in pushed.blobs] == ["mounted", "uploaded", "uploaded"]
+    added = len(image.layers[1]) + len(image.config)
+    assert pushed.uploaded == added
+    assert through.traffic.sent == added + 2 * len(image.manifest)
+    assert registry.served[str(digest(base.layers[0]))] == 0
+    assert registry.tags["team/app"] == {"v1": image.digest}
+
+
+def test_a_base_in_another_registry_is_copied_from_there(
+    registry: LoopbackRegistry, tmp_path: Path
+) -> None:
+    base_builder = ImageBuilder().layer({"base": noise(50_000)})
+    base = base_builder.build()
+    image = base_builder.layer({"added": b"a"}).build()
+    layout = write_layout(tmp_path / "built", image, without=(str(digest(base.layers[0])),))
+    found = open_image(f"oci:{layout}")
+    with pytest.raises(BlobMissing, match=r"layer 1 .* is in none of the sources"):
+        push_image(sink(client(registry)), found.image, [found], tag="v1")
+    assert "team/app" not in registry.tags
+    with LoopbackRegistry().running() as elsewhere:
+        held = source(client(elsewhere), elsewhere.add("team/base", base))
+        push_image(sink(client(registry)), found.image, [found, held], tag="v1")
+    assert registry.tags["team/app"] == {"v1": image.digest}
+
+
+def test_an_image_without_a_manifest_cannot_be_pushed(
+    registry: LoopbackRegistry, image: BuiltImage, tmp_path: Path
+) -> None:
+    found = open_image(f"docker-archive:{write_classic_archive(tmp_path / 'saved.tar', image)}")
+    with pytest.raises(ImageError, match="has no manifest and so no digest"):
+        push_image(sink(client(registry)), found.image, [found], tag="v1")
+    assert not registry.seen

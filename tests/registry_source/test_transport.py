@@ -75,6 +75,21 @@ def test_insecure_allows_plain_http_to_others_through_the_proxy_too(
     assert str(source(through, "registry.example/team/app:v1").image.digest) == image.digest
 
 
+def test_docker_hub_is_served_by_another_host_than_its_name_says(
+    registry: LoopbackRegistry, image: BuiltImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # moby, registry/config.go: DefaultV2Registry is registry-1.docker.io
+    monkeypatch.setenv("http_proxy", f"http://{registry.netloc}")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "")
+    registry.add("library/busybox", image, "latest")
+    found = source(client("docker.io", insecure=True), "busybox")
+    assert str(found.image.digest) == image.digest
+    hosts = {one.headers["host"] for one in registry.seen}
+    assert hosts == {"registry-1.docker.io"}
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
     key = ec.generate_private_key(ec.SECP256R1())

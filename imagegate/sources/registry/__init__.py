@@ -2,6 +2,8 @@ r"""Images in registries: reading by digest, pushing bytes as they are, referrer
 
 ::
 
+                                push_image (push)
+                                   |
     RegistrySource (source)     RegistrySink (sink)
           |                        |        \
     ResumingReader (download)   upload    referrers
@@ -25,6 +27,7 @@ from imagegate.sources.registry.credentials import (
     CredentialStore,
     DockerCredentials,
 )
+from imagegate.sources.registry.push import PushedBlob, PushedImage, push_image
 from imagegate.sources.registry.referrers import fallback_tag, list_referrers
 from imagegate.sources.registry.retry import Clock, SystemClock
 from imagegate.sources.registry.sink import RegistrySink
@@ -42,6 +45,8 @@ __all__ = [
     "Credentials",
     "DockerCredentials",
     "FetchedManifest",
+    "PushedBlob",
+    "PushedImage",
     "RegistryClient",
     "RegistrySink",
     "RegistrySource",
@@ -50,5 +55,6 @@ __all__ = [
     "fallback_tag",
     "list_referrers",
     "open_registry_image",
+    "push_image",
     "registry_reference",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import TYPE_CHECKING
@@ -91,7 +92,18 @@ def registry_words(answer: Answer) -> str:
         said = "; ".join(f"{one['code']}: {one.get('message', '')}" for one in errors)
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
-    return f" ({re.sub(r'[^ -~]+', ' ', said)[:_WORDS].strip()})" if said else ""
+    # a registry that repeats what it was sent must not put it into somebody's log
+    for secret in _secrets(answer.authorization):
+        said = said.replace(secret, "…")
+    return f" ({re.sub(r'[^ -~…]+', ' ', said)[:_WORDS].strip()})" if said else ""
+
+
+def _secrets(authorization: str) -> list[str]:
+    scheme, _, value = authorization.partition(" ")
+    found = [value]
+    if scheme == "Basic":
+        found.append(base64.b64decode(value).decode().partition(":")[2])
+    return [secret for secret in found if secret]
 
 
 def error_codes(answer: Answer) -> frozenset[str]:

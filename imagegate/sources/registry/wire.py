@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -83,6 +83,7 @@ class Answer:
         where: scheme, host and path that answered.
         headers: by lower-case name.
         content: the body; empty where `body` is given.
+        authorization: what the request was authorized with; never to be shown.
         body: the body to be read, where a stream was asked for and status is 200 or 206.
     """
 
@@ -90,6 +91,7 @@ class Answer:
     where: str
     headers: Mapping[str, str]
     content: bytes = b""
+    authorization: str = field(default="", repr=False)
     body: Body | None = None
 
 
@@ -165,14 +167,19 @@ class Wire:
         except (ValueError, UnicodeError) as error:
             raise FetchError(f"`{where}` is not an address that can be asked") from error
         given = {name.lower(): value for name, value in response.headers.items()}
-        answer = Body(response, self.traffic, where)
-        if stream and response.status_code in _STREAMED:
-            return Answer(status=response.status_code, where=where, headers=given, body=answer)
+        answer = Answer(
+            status=response.status_code,
+            where=where,
+            headers=given,
+            authorization=headers.get("Authorization", ""),
+        )
+        body_read = Body(response, self.traffic, where)
+        if stream and answer.status in _STREAMED:
+            return replace(answer, body=body_read)
         try:
-            content = b"" if method == "HEAD" else _whole(answer, where)
+            return replace(answer, content=_whole(body_read, where))
         finally:
-            answer.close()
-        return Answer(status=response.status_code, where=where, headers=given, content=content)
+            body_read.close()
 
     def permits_http(self, host: str) -> bool:
         """Say whether plain http may be spoken with `host` (``name`` or ``name:port``)."""
