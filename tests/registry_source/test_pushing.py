@@ -122,6 +122,16 @@ def test_a_cut_upload_goes_on_where_it_broke(
     assert patches(registry) == ["0-999", "300-999", "500-999", "1000-1999", "2000-2499"]
 
 
+@pytest.mark.parametrize("arrived", [0, 1])
+def test_a_range_that_says_one_byte_or_none_is_understood_as_either(
+    registry: LoopbackRegistry, clock: ManualClock, arrived: int
+) -> None:
+    registry.lies.cut_upload_after = [arrived]
+    push(sink(client(registry, clock)), BLOB)
+    assert registry.blobs["team/app"][str(digest(BLOB))] == BLOB
+    assert registry.requests["upload.post"] == 1
+
+
 def test_an_upload_that_the_registry_lost_begins_again(
     registry: LoopbackRegistry, clock: ManualClock
 ) -> None:
@@ -147,6 +157,9 @@ def test_an_answer_that_is_lost_on_the_way_costs_nothing_but_a_question(
     to = sink(client(registry, clock), chunk=100)
     push_all(to, image)
     assert registry.tags["team/app"]["v1"] == image.digest
+    assert all(
+        registry.received[name] == len(blob) for name, blob in registry.blobs["team/app"].items()
+    )
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -12,6 +12,7 @@ from imagegate.oci.blob import VerifiedReader
 from imagegate.sources.registry.answers import error_codes, registry_words
 from imagegate.sources.registry.authorization import Access, DeniedError
 from imagegate.sources.registry.retry import Backoff, TransientError
+from imagegate.sources.registry.wire import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,28 +152,38 @@ class _Session:
                 )
             except TransientError as error:
                 backoff.wait(error)
-                offset = self._arrived(start, end)
-                continue
-            if answer.status == 202:
-                self._moved(answer)
-                offset = end
-                continue
-            backoff.wait(self._lost(answer))
-            offset = self._arrived(start, end)
+                arrived = self._arrived(offset, refused=False)
+            else:
+                if answer.status == 202:
+                    self._moved(answer)
+                    return
+                backoff.wait(self._lost(answer.where))
+                arrived = self._arrived(offset, refused=True)
+            if not start <= arrived <= end:
+                raise self._lost(self._location)
+            if arrived > offset:
+                backoff.reset()
+            offset = arrived
 
-    def _arrived(self, start: int, end: int) -> int:
-        """Ask how far the upload came; within the current chunk it can go on."""
+    def _arrived(self, offset: int, *, refused: bool) -> int:
+        """Ask how many bytes the registry has.
+
+        Args:
+            offset: how many were thought to be there.
+            refused: whether the registry has contradicted that.
+        """
         answer = self._client.call("GET", self._location, self._access, expect=(204, 404))
         if answer.status == 404:
-            raise self._lost(answer)
+            raise self._lost(answer.where)
         if answer.headers.get("location"):
             self._moved(answer)
         found = _RANGE.fullmatch(answer.headers.get("range", "").strip())
-        # `0-0` is what registries answer for nothing, too; no chunk of ours has one byte
-        received = int(found[1]) + 1 if found and found[1] != "0" else 0
-        if not start <= received <= end:
-            raise self._lost(answer)
-        return received
+        received = int(found[1]) + 1 if found else 0
+        if received != 1:
+            return received
+        # `0-0` says one byte, and is what registries answer for none as well
+        believed = min(offset, 1)
+        return 1 - believed if refused else believed
 
     def _put(self, piece: bytes) -> None:
         """Have the registry verify and keep the blob."""
@@ -203,7 +214,7 @@ class _Session:
                     f"`{answer.where}` refuses the blob {self._digest}{registry_words(answer)}"
                 )
             if answer.status == 404:
-                raise self._lost(answer)
+                raise self._lost(answer.where)
             return
 
     def _moved(self, answer: Answer) -> None:
@@ -216,9 +227,9 @@ class _Session:
             )
         self._location = urljoin(answer.where, location)
 
-    def _lost(self, answer: Answer) -> _SessionLostError:
+    def _lost(self, where: str) -> _SessionLostError:
         return _SessionLostError(
-            f"`{answer.where}` lost the upload of {self._digest}",
+            f"`{shown(where)}` lost the upload of {self._digest}",
             hint="its storage may be cleaned too early, or several instances do not share it",
         )
 
