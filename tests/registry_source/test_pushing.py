@@ -122,6 +122,15 @@ def test_a_cut_upload_goes_on_where_it_broke(
     assert patches(registry) == ["0-999", "300-999", "500-999", "1000-1999", "2000-2499"]
 
 
+def test_a_chunk_may_break_as_often_as_each_break_leaves_something_behind(
+    registry: LoopbackRegistry, clock: ManualClock
+) -> None:
+    registry.lies.cut_upload_after = [100] * 9
+    push(sink(client(registry, clock)), BLOB)
+    assert registry.requests["upload.post"] == 1
+    assert registry.received[str(digest(BLOB))] == len(BLOB)
+
+
 @pytest.mark.parametrize("arrived", [0, 1])
 def test_a_range_that_says_one_byte_or_none_is_understood_as_either(
     registry: LoopbackRegistry, clock: ManualClock, arrived: int

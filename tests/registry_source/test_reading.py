@@ -94,6 +94,19 @@ def test_an_index_is_followed_to_the_platform_and_its_digest_is_kept(
         source(client(registry), reference)
 
 
+def test_an_index_that_lies_about_a_manifests_size_is_refused(
+    registry: LoopbackRegistry, image: BuiltImage
+) -> None:
+    # descriptor.md: content whose size differs from the descriptor's must not be trusted
+    registry.add("team/app", image)
+    entry = image.descriptor() | {"size": len(image.manifest) + 1}
+    reference = registry.add_manifest(
+        "team/app", {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]}, OCI_INDEX
+    )
+    with pytest.raises(DigestMismatch, match=rf"index=\d+ found={len(image.manifest)}"):
+        source(client(registry), reference)
+
+
 def test_a_manifest_with_other_bytes_than_its_digest_is_refused(
     registry: LoopbackRegistry, image: BuiltImage
 ) -> None:
