@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from imagegate.usecases.ports import Reporter, Task
+    from imagegate.usecases.transfer import Moved
     from imagegate.workspace import Workspace
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
@@ -27,6 +28,15 @@ def workspace_option(command: _Command) -> _Command:
         "-w",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="The folder with images/ and locks/; found from the current folder upwards.",
+    )(command)
+
+
+def insecure_option(command: _Command) -> _Command:
+    """Add ``--insecure``."""
+    return click.option(
+        "--insecure",
+        is_flag=True,
+        help="Speak plain http to registries that are not on this machine too.",
     )(command)
 
 
@@ -54,6 +64,16 @@ def cache_folder() -> Path:
     from imagegate.resolver.wheels import cache_folder as chosen
 
     return chosen(os.environ)
+
+
+def describe_moved(moved: Moved) -> str:
+    """Say what went over the wire, and how many blobs came to their place in which way."""
+    ways = ", ".join(
+        f"{moved.count(how)} {how}"
+        for how in ("present", "mounted", "uploaded")
+        if moved.count(how)
+    )
+    return f"{moved.sent} bytes sent, {moved.received} bytes received; blobs: {ways}"
 
 
 def end_on_sigterm() -> None:

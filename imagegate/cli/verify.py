@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imagegate.cli.common import complete_recipe, find_workspace, reporter, workspace_option
+from imagegate.cli.common import (
+    complete_recipe,
+    find_workspace,
+    insecure_option,
+    reporter,
+    workspace_option,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +23,8 @@ if TYPE_CHECKING:
 @click.option(
     "--image",
     metavar="REF",
-    help="The image to judge instead of build/NAME: oci:FOLDER, docker-archive:FILE.",
+    help="The image to judge instead of build/NAME: oci:FOLDER, docker-archive:FILE, "
+    "registry/repository@sha256:…, docker-daemon:NAME, podman:NAME.",
 )
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -25,9 +32,15 @@ if TYPE_CHECKING:
 @click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
 )
+@insecure_option
 @workspace_option
 def command(
-    names: tuple[str, ...], image: str | None, form: str, details: bool, workspace: Path | None
+    names: tuple[str, ...],
+    image: str | None,
+    form: str,
+    details: bool,
+    insecure: bool,
+    workspace: Path | None,
 ) -> int:
     """Judge the images of the named recipes, or of all, from their bytes.
 
@@ -48,7 +61,7 @@ def command(
         )
     passed = True
     for name in chosen:
-        verdict = verify_recipe(found, name, image=image, reporter=reporter())
+        verdict = verify_recipe(found, name, image=image, reporter=reporter(), insecure=insecure)
         passed = passed and verdict.passed
         report = (
             render_json(verdict).decode()

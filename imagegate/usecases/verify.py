@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.errors import UsageError
+from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
+from imagegate.sources.registry import RegistrySource
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def verify_recipe(
-    workspace: Workspace, name: str, *, image: str | None, reporter: Reporter
+    workspace: Workspace,
+    name: str,
+    *,
+    image: str | None,
+    reporter: Reporter,
+    insecure: bool = False,
 ) -> Verdict:
     """Judge a recipe's image from its bytes.
 
@@ -24,7 +31,8 @@ def verify_recipe(
         workspace: where the recipe and its lock are.
         name: the recipe.
         image: where the image is, its build if ``None``.
-        reporter: where progress goes.
+        reporter: where progress goes; told what a registry sent.
+        insecure: allow plain http to a registry that is not on loopback.
 
     Raises:
         UsageError: there is no image to judge.
@@ -33,12 +41,20 @@ def verify_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image)
+    source = open_judged(workspace, state, image, insecure=insecure)
     verdict, _ = judge(state, lock, source, reporter)
+    if isinstance(source, RegistrySource):
+        traffic = source.client.traffic
+        reporter.say(
+            f"the registry sent {traffic.received} bytes in {traffic.requests} answers "
+            f"({format_bytes(traffic.received)}; added layers: {format_bytes(verdict.cost.added)})"
+        )
     return verdict
 
 
-def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> ImageSource:
+def open_judged(
+    workspace: Workspace, state: RecipeState, image: str | None, *, insecure: bool = False
+) -> ImageSource:
     """Open the image that is to be judged: the named one, or the recipe's build.
 
     Raises:
@@ -47,7 +63,7 @@ def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> 
     """
     platform = state.recipe.platform
     if image is not None:
-        return open_image(image, platform=platform)
+        return open_image(image, platform=platform, insecure=insecure)
     name = state.recipe.name
     layout = workspace.layout(name)
     # relative, so that a verdict says the same wherever the workspace lies
