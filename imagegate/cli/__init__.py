@@ -24,6 +24,8 @@ _COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
+    "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
