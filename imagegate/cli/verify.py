@@ -17,6 +17,8 @@ from imagegate.cli.common import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from imagegate.engines.container.tools import EngineName
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_recipe)
@@ -32,6 +34,14 @@ if TYPE_CHECKING:
 @click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
 )
+@click.option("--probe", is_flag=True, help="Run the image too and compare what it says of itself.")
+@click.option(
+    "--engine",
+    type=click.Choice(["docker", "podman"]),
+    default="docker",
+    show_default=True,
+    help="What runs the image for --probe.",
+)
 @insecure_option
 @workspace_option
 def command(
@@ -39,6 +49,8 @@ def command(
     image: str | None,
     form: str,
     details: bool,
+    probe: bool,
+    engine: EngineName,
     insecure: bool,
     workspace: Path | None,
 ) -> int:
@@ -61,7 +73,14 @@ def command(
         )
     passed = True
     for name in chosen:
-        verdict = verify_recipe(found, name, image=image, reporter=reporter(), insecure=insecure)
+        verdict = verify_recipe(
+            found,
+            name,
+            image=image,
+            reporter=reporter(),
+            insecure=insecure,
+            probe_with=engine if probe else None,
+        )
         passed = passed and verdict.passed
         report = (
             render_json(verdict).decode()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imagegate.errors import UsageError
+from imagegate.oci.digest import Digest
 from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
-from imagegate.sources.registry import RegistrySource
+from imagegate.sources.registry import RegistrySource, is_loopback
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
+    from imagegate.checks.evidence import Evidence
+    from imagegate.engines.container.tools import EngineName
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
@@ -24,6 +28,7 @@ def verify_recipe(
     image: str | None,
     reporter: Reporter,
     insecure: bool = False,
+    probe_with: EngineName | None = None,
 ) -> Verdict:
     """Judge a recipe's image from its bytes.
 
@@ -33,16 +38,20 @@ def verify_recipe(
         image: where the image is, its build if ``None``.
         reporter: where progress goes; told what a registry sent.
         insecure: allow plain http to a registry that is not on loopback.
+        probe_with: the engine that runs the image and asks it about itself; not run if ``None``.
 
     Raises:
         UsageError: there is no image to judge.
         LockError: the lock cannot be used.
         ImageError: the image cannot be read.
+        EngineError: the image cannot be run where it shall be.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, _ = judge(state, lock, source, reporter)
+    verdict, evidence = judge(state, lock, source, reporter)
+    if probe_with is not None:
+        verdict = _probed(verdict, evidence, source, probe_with, reporter)
     if isinstance(source, RegistrySource):
         traffic = source.client.traffic
         reporter.say(
@@ -50,6 +59,38 @@ def verify_recipe(
             f"({format_bytes(traffic.received)}; added layers: {format_bytes(verdict.cost.added)})"
         )
     return verdict
+
+
+def _probed(
+    verdict: Verdict,
+    evidence: Evidence,
+    source: ImageSource,
+    engine_name: EngineName,
+    reporter: Reporter,
+) -> Verdict:
+    """Run the judged image, by its id, and add what it says to the verdict."""
+    from imagegate.checks.probe import PROBE
+    from imagegate.engines.container.probe import identities_of, probe, pull
+    from imagegate.engines.container.tools import find_engine
+
+    engine = find_engine(engine_name)
+    image = source.image
+    identities = identities_of(Digest.of(image.config_bytes), image.digest)
+    if isinstance(source, RegistrySource):
+        reference = f"{source.reference.name}@{image.digest}"
+        reporter.say(f"{engine_name} pulls {reference}")
+        pull(engine, reference, insecure=is_loopback(source.reference.registry))
+    observation = probe(
+        engine,
+        identities,
+        platform=image.config.platform,
+        interpreter=evidence.recipe.document.python.interpreter,
+        libraries=sorted(
+            {reading.path for reading in evidence.facts.native if reading.component == "nccl"}
+        ),
+    )
+    report = PROBE.judge(replace(evidence, observation=observation))
+    return replace(verdict, reports=(*verdict.reports, report))
 
 
 def open_judged(

@@ -47,14 +47,18 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def guarded(engines: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry with basic authentication; docker's configuration knows the account."""
+    assert (engines / "cli-plugins").is_dir()
     with docker_registry(tmp_path_factory.mktemp("guarded"), basic_auth=True) as name:
-        run("docker", "login", "--username", USER, "--password-stdin", name, stdin=PASSWORD.encode())
+        run(
+            "docker", "login", "--username", USER, "--password-stdin", name, stdin=PASSWORD.encode()
+        )
         yield name
 
 
 @pytest.fixture(scope="session")
 def locked(engines: Path, plain: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The workspace, locked from the registry."""
+    assert (engines / "cli-plugins").is_dir()
     folder = tmp_path_factory.mktemp("site")
     base = make_base(plain, folder / "base")
     site = make_site(folder / "workspace", base, plain)

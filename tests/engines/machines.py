@@ -135,18 +135,19 @@ def make_base(registry: str, folder: Path) -> str:
         "FROM scratch\n"
         "ADD base.tar /\n"
         "ENV PATH=/usr/local/bin:/usr/bin:/bin BASE_SAYS=hello\n"
-        "RUN --network=none --mount=type=bind,source=wheels,target=/mnt "
+        "RUN --mount=type=bind,source=wheels,target=/mnt "
         "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-compile --no-cache-dir "
-        "--root-user-action=ignore /mnt/*.whl\n".replace("--network=none ", "")
+        "--root-user-action=ignore /mnt/*.whl\n"
     )
     name = f"{registry}/team/base"
-    run("docker", "buildx", "build", "--provenance=false", "--load", "--tag", f"{name}:stable", str(folder))
+    run(
+        *("docker", "buildx", "build", "--provenance=false", "--network", "none", "--load"),
+        *("--tag", f"{name}:stable", str(folder)),
+    )
     run("docker", "push", f"{name}:stable")
     inspected = json.loads(run("docker", "image", "inspect", f"{name}:stable"))
     digests: list[str] = inspected[0]["RepoDigests"]
-    return next(digest for digest in digests if digest.startswith(name)).replace(
-        "@", ":stable@"
-    )
+    return next(digest for digest in digests if digest.startswith(name)).replace("@", ":stable@")
 
 
 _AIOHTTP_NEEDS = (

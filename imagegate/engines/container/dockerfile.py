@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 # the folder of the context that holds the wheels, and pip's list of them
 WHEELHOUSE = "imagegate-wheelhouse"
 REQUIREMENTS = "requirements.txt"
-# where folders are mounted by custom (FHS 3.0); a folder that the base has leaves no trace
-_MOUNT_POINTS = ("mnt", "media", "srv", "opt")
+# where things are mounted by custom (FHS 3.0); one that the base has leaves no trace, and it has
+# to be empty there, or the mount would hide what lies in it
+_MOUNT_POINTS = ("mnt", "media", "srv")
 _PACKAGED = "Dockerfile.j2"
 # what a line of an ignore file cannot hold: moby/patternmatcher trims blanks and splits lines
 _UNWRITABLE = re.compile(r"^\s|\s$|[\x00-\x1f\x7f]")
@@ -121,7 +122,8 @@ def pip_install(interpreter: str, wheelhouse: str, root: str | None = None) -> l
     below = ["--root", root] if root is not None else []
     return [
         # PEP 668: the base's Python is the image's own to extend
-        *("/usr/bin/env", "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"),
+        *("/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1"),
+        *("PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"),
         *(interpreter, "-m", "pip", "install", "--no-index", "--no-deps", "--require-hashes"),
         *("--no-compile", "--no-cache-dir", "--disable-pip-version-check", *below),
         *("--find-links", wheelhouse, "--requirement", f"{wheelhouse}/{REQUIREMENTS}"),
@@ -179,7 +181,9 @@ def _values(recipe: Recipe, lock: Lock, dialect: Dialect) -> dict[str, object]:
 def _mount_point(lock: Lock) -> str:
     for name in _MOUNT_POINTS:
         node = lock.files.get(name)
-        if node is not None and node.kind is Kind.DIRECTORY:
+        if node is None or node.kind is not Kind.DIRECTORY:
+            continue
+        if not any(True for _ in lock.files.under(name)):
             return f"/{name}"
     return f"/{_MOUNT_POINTS[0]}"
 
