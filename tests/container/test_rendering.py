@@ -24,9 +24,9 @@ from imagegate.workspace import Workspace
 from tests.world import World
 
 DIALECTS = {
-    "BuildKit": Dialect(mounts=True, epoch=True),
-    "podman": Dialect(mounts=True, epoch=False),
-    "classic": Dialect(mounts=False, epoch=False),
+    "BuildKit": Dialect(mounts=True, epoch=True, removes_mount_point=False),
+    "podman": Dialect(mounts=True, epoch=False, removes_mount_point=True),
+    "classic": Dialect(mounts=False, epoch=False, removes_mount_point=False),
 }
 CONFIGURED = """
 [config]

@@ -46,10 +46,12 @@ class Dialect:
     Attributes:
         mounts: ``RUN --mount``.
         epoch: ``SOURCE_DATE_EPOCH`` as a build argument.
+        removes_mount_point: a mount's target is removed after the step, even one of the base.
     """
 
     mounts: bool
     epoch: bool
+    removes_mount_point: bool
 
 
 def render_dockerfile(
@@ -153,7 +155,7 @@ def _values(recipe: Recipe, lock: Lock, dialect: Dialect) -> dict[str, object]:
         "python": document.python,
         "wheels": [wheel.label for wheel in lock.wheels],
         "wheelhouse": WHEELHOUSE,
-        "mount_point": _mount_point(lock),
+        "mount_point": f"/{WHEELHOUSE}" if dialect.removes_mount_point else _mount_point(lock),
         "mounts": dialect.mounts,
         "epoch": dialect.epoch,
         "pip_install": lambda wheelhouse, root=None: pip_install(

@@ -91,7 +91,10 @@ class Engine:
     def dialect(self) -> Dialect:
         """What its builder understands."""
         return Dialect(
-            mounts=self.builder != "classic", epoch=self.builder in ("buildx", "buildkit")
+            mounts=self.builder != "classic",
+            epoch=self.builder in ("buildx", "buildkit"),
+            # buildah 1.28 does, and so would delete a folder of the base
+            removes_mount_point=self.builder == "podman",
         )
 
     @property
@@ -231,6 +234,7 @@ def _build_with_docker(order: Order, *, buildkit: bool) -> str:
 def _build_with_podman(order: Order) -> str:
     # without --no-cache it takes layers of earlier builds that were made with other times
     command = ["podman", "build", "--no-cache", "--timestamp", str(EPOCH)]
+    command += ["--identity-label=false"]
     command += ["--network", order.network, "--tag", order.tag]
     command += ["--platform", str(order.platform), "--file", str(order.context.dockerfile)]
     command += ["--tls-verify=false"] if order.insecure else []
