@@ -284,7 +284,10 @@ def _copy_file(
         if members is not None:
             unpack_members(job, image, plan.folder, path, members)
             return len(members)
-    name = plan.rename or (_kept_name(job, item) if job.parents else base(item))
+    kept = _kept_name(job, item) if job.parents else base(item)
+    if plan.rename and "/" in kept:
+        raise BuildFailureError("`--parents` needs a destination that ends with `/`")
+    name = plan.rename or kept
     goal = join(plan.folder, name)
     make_directories(image, split(goal)[0].rstrip("/"))
     put(image, goal, image_node(job, node, path))

@@ -57,6 +57,8 @@ def _copy_all(job: Job, image: Node) -> None:
         if pattern and not has_wildcards(written):
             _require(job, join("/", source, pattern)[1:])
         exclude = _rules(job.excludes)
+        if (include or exclude) and not inside(source):
+            _check_links(job.source.root, include, exclude)
         for found in _resolve_wildcards(job.source.root, inside(source)):
             if job.unpacks and _unpack(job, found, image):
                 continue
@@ -77,6 +79,18 @@ def _require(job: Job, path: str) -> None:
     """``RequiredPaths``: a ``--parents`` source without wildcards has to exist."""
     if lookup(job.source.root, path) is None:
         raise BuildFailureError(f"`/{path}`: not found", source=path)
+
+
+def _check_links(root: Node, include: Sequence[Rule], exclude: Sequence[Rule]) -> None:
+    """With patterns BuildKit hashes each entry of the root, and a dangling link has no hash.
+
+    Links further down are not hashed so (moby/buildkit#4946).
+    """
+    for name, node in root.children.items():
+        if node.kind is not Kind.LINK or lookup(root, follow(root, name)) is not None:
+            continue
+        if (not include or _judge(include, name, _NO)[0]) and not _judge(exclude, name, _NO)[0]:
+            raise BuildFailureError(f"`/{name}`: not found", source=name)
 
 
 def _rules(patterns: Sequence[str]) -> tuple[Rule, ...]:

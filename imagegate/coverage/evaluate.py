@@ -34,7 +34,7 @@ from imagegate.coverage.stages import (
     Workdir,
 )
 from imagegate.coverage.transfer import TransferError, narrow
-from imagegate.coverage.tree import Context, Kind, Node, clone, directory, lookup
+from imagegate.coverage.tree import BaseDoubt, Context, Kind, Node, clone, directory, lookup
 from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
@@ -148,12 +148,12 @@ class _Evaluator:
             if isinstance(operation, Copy | Run)
         ]
         for index in order:
-            self._stage(self._stages[index], order)
+            self._stage(self._stages[index])
         # stages that are not built are still looked at: "only in another stage" is an answer
         spare = list(self._failures)
         for stage in self._stages:
             if stage.index not in self._trees:
-                self._stage(stage, [*order, stage.index])
+                self._stage(stage)
         return Evaluation(
             stages=tuple(self._stages),
             trees=self._trees,
@@ -180,16 +180,14 @@ class _Evaluator:
 
     # -- references between stages
 
-    def _stage_named(self, name: str, before: int) -> int | None:
-        """Return the stage that ``--from=name`` means in stage `before`; a later one as well."""
+    def _stage_named(self, name: str) -> int | None:
+        """Return the stage that ``--from=name`` means, which may be a later one."""
         if name in self._build.named:
             return None
         folds = self._profile.frontend.stage_names_fold_case
         wanted = name.lower() if folds else name
         for stage in reversed(self._stages):
             if stage.name and (stage.name.lower() if folds else stage.name) == wanted:
-                if self._profile.family is Family.CLASSIC and stage.index > before:
-                    continue
                 return stage.index
         if name.isdigit():
             return int(name)
@@ -203,7 +201,7 @@ class _Evaluator:
             if isinstance(operation, Run):
                 names = [_mount_options(mount).get("from", "") for mount in operation.mounts]
             for name in filter(None, names):
-                index = self._stage_named(name, stage.index)
+                index = self._stage_named(name)
                 if index is not None:
                     found.append((operation.line, index))
         return found
@@ -235,10 +233,8 @@ class _Evaluator:
 
     # -- sources
 
-    def _main(self, order: list[int]) -> Source:
+    def _main(self) -> Source:
         """Return the main context as the builder sees it, filtering it at the first use."""
-        key = "" if len(order) <= len(self._trees) + 1 else f"{order}"
-        del key
         if "" not in self._sources:
             self._sources[""] = self._open(self._build.main, self._filter, "", narrowed=True)
         return self._sources[""]
@@ -301,11 +297,11 @@ class _Evaluator:
         if failure not in self._failures:
             self._failures.append(failure)
 
-    def _stage(self, stage: Stage, order: list[int]) -> None:
+    def _stage(self, stage: Stage) -> None:
         self._trees[stage.index] = tree = self._start(stage)
         for operation in stage.operations:
             try:
-                self._operation(operation, stage, tree, order)
+                self._operation(operation, stage, tree)
             except BuildFailureError as failed:
                 self._fail(operation.line, failed.message, failed.source)
 
@@ -319,10 +315,10 @@ class _Evaluator:
         if known is not None and stage.doubt is None:
             return clone(known.root)
         reason = stage.doubt or f"what the base image `{stage.base}` holds is not known"
-        return directory(doubt=reason)
+        return directory(doubt=BaseDoubt(reason))
 
     def _operation(
-        self, operation: Copy | Run | Workdir | Failure, stage: Stage, tree: Node, order: list[int]
+        self, operation: Copy | Run | Workdir | Failure, stage: Stage, tree: Node
     ) -> None:
         match operation:
             case Failure():
@@ -332,16 +328,16 @@ class _Evaluator:
                     return
                 make_directories(tree, follow(tree, inside(operation.path)))
             case Run():
-                self._run(operation, stage, tree, order)
+                self._run(operation, stage, tree)
             case Copy():
-                self._copy(operation, stage, tree, order)
+                self._copy(operation, stage, tree)
 
-    def _run(self, operation: Run, stage: Stage, tree: Node, order: list[int]) -> None:
+    def _run(self, operation: Run, stage: Stage, tree: Node) -> None:
         for mount in operation.mounts:
             options = _mount_options(mount)
             if options["type"] == "bind" and not options.get("from"):
                 path = inside(options.get("source", "/"))
-                source = self._main(order)
+                source = self._main()
                 if lookup(source.root, follow(source.root, path)) is None:
                     raise BuildFailureError(f"`--mount`: `/{path}` not found", source=path)
         touched = touched_by(operation.text, operation.words, operation.workdir)
@@ -353,7 +349,7 @@ class _Evaluator:
         for path in touched.paths:
             _becloud_but(tree, inside(path), reason, kept)
 
-    def _copy(self, operation: Copy, stage: Stage, tree: Node, order: list[int]) -> None:
+    def _copy(self, operation: Copy, stage: Stage, tree: Node) -> None:
         destination = self._destination(operation)
         if destination is None:
             becloud(tree, "", f"where line {operation.line} copies to is not known")
@@ -370,7 +366,7 @@ class _Evaluator:
             becloud(tree, inside(target), f"line {operation.line} fetches `{url}`")
         if not local and not operation.documents:
             return
-        source = self._source(operation, stage, tree, inside(target), order)
+        source = self._source(operation, stage, tree, inside(target))
         if source is None:
             return
         self._do(operation, tree, source, local, target, into=into)
@@ -426,17 +422,24 @@ class _Evaluator:
         return (written.rstrip("/") + "/" if into else written), into
 
     def _source(
-        self, operation: Copy, stage: Stage, tree: Node, target: str, order: list[int]
+        self, operation: Copy, stage: Stage, tree: Node, target: str
     ) -> Source | None:
         name = operation.from_
         if not name or (operation.documents and not operation.sources):
             if not operation.sources:
                 return Source(root=directory(), context=None)
-            return self._main(order)
+            return self._main()
         if name in self._build.named:
             return self._named(name)
-        index = self._stage_named(name, stage.index)
+        index = self._stage_named(name)
         if index is None:
+            repository = name.partition("@")[0].rpartition("/")[2].partition(":")[0]
+            if any(repository.lower() == stage.name.lower() for stage in self._stages) or (
+                repository != repository.lower()
+            ):
+                raise BuildFailureError(
+                    f"no stage `{name}`: this builder tells upper from lower case in names"
+                )
             becloud(tree, target, f"line {operation.line} copies from the image `{name}`")
             return None
         if index >= len(self._stages) or index >= stage.index:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.coverage.gopath import split
 from imagegate.coverage.tree import (
+    BaseDoubt,
     Context,
     Kind,
     LinkLoopError,
@@ -134,6 +135,7 @@ def image_node(job: Job, node: Node, path: str) -> Node:
         size=node.size,
         origin=origin,
         doubt=node.doubt,
+        replaced=node.replaced,
     )
 
 
@@ -168,6 +170,9 @@ def put(root: Node, path: str, node: Node) -> None:
     above, name = split(path)
     parent = lookup(root, above.rstrip("/"))
     assert parent is not None
+    before = parent.children.get(name)
+    if before is not None and before.origin is not None and node.origin is not None:
+        node.replaced = (before.origin, *before.replaced, *node.replaced)
     parent.children[name] = node
 
 
@@ -206,7 +211,8 @@ def becloud(root: Node, path: str, doubt: str) -> None:
 
 
 def _becloud_below(node: Node, doubt: str) -> None:
-    node.doubt = node.doubt or doubt
+    if node.doubt is None or isinstance(node.doubt, BaseDoubt):
+        node.doubt = doubt
     for name, child in node.children.items():
         if child.kind is Kind.DIRECTORY:
             _becloud_below(child, doubt)
@@ -218,6 +224,7 @@ def _becloud_below(node: Node, doubt: str) -> None:
                 size=child.size,
                 origin=child.origin,
                 doubt=doubt,
+                replaced=child.replaced,
             )
 
 

@@ -47,6 +47,15 @@ class Origin:
     steps: tuple[int, ...] = ()
 
 
+class BaseDoubt(str):
+    """A doubt that stems from a base image of which nothing is known.
+
+    Such a base makes a destination uncertain; it does not hold anybody's assets.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
     """One file, directory or link.
@@ -60,6 +69,7 @@ class Node:
         doubt: why what is written here may not hold in a real build; of a directory: there may
             be other entries than the ones listed.
         emptied: a context file of which a builder sends the name and no bytes.
+        replaced: origins of the files that lay here before, latest first.
     """
 
     kind: Kind
@@ -69,6 +79,7 @@ class Node:
     origin: Origin | None = None
     doubt: str | None = None
     emptied: bool = False
+    replaced: tuple[Origin, ...] = ()
 
 
 _NO_CHILDREN: dict[str, Node] = {}
