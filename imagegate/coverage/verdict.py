@@ -51,6 +51,7 @@ class Asset:
         folder: the recipe's folder in the context.
         expected: absolute path in the image, or ``None`` when nobody said it.
         tracked: git tracks it; ``None`` when that is not known.
+        gitignored: git is told to leave it alone.
         pointer: its content is a Git LFS pointer and not the asset.
     """
 
@@ -59,6 +60,7 @@ class Asset:
     folder: str
     expected: str | None = None
     tracked: bool | None = None
+    gitignored: bool = False
     pointer: bool = False
 
     @property
@@ -156,11 +158,12 @@ def expect(evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
     recipes agree, the missing ones are expected there too.
     """
     votes: Counter[str] = Counter()
+    by_path = _by_path(assets)
     for path, node in walk(evaluation.image):
         origin = node.origin
         if origin is None or origin.context or origin.member:
             continue
-        for asset in _by_path(assets).get(origin.path, ()):
+        for asset in by_path.get(origin.path, ()):
             tail = f"/{asset.model}/{asset.inner}"
             if f"/{path}".endswith(tail):
                 votes[f"/{path}".removesuffix(tail)] += 1
@@ -304,12 +307,13 @@ class _Judge:
     def _through_link(self, asset: Asset, path: str) -> AssetVerdict | None:
         """Tell a link that leads nowhere from a path that nothing was copied to."""
         assert asset.expected is not None
-        if path != inside(asset.expected):
-            written = lookup(self._image, inside(asset.expected))
+        parts = inside(asset.expected).split("/")
+        for depth in range(1, len(parts) + 1):
+            above = "/".join(parts[:depth])
+            written = lookup(self._image, above)
             if written is not None and written.kind is Kind.LINK:
-                return self._say(
-                    asset, Outcome.DANGLING, f"`{asset.expected}` links to `{written.target}`"
-                )
+                reason = f"`/{above}` links to `{written.target}`, and `/{path}` is not there"
+                return self._say(asset, Outcome.DANGLING, reason)
         return None
 
     def _at(self, asset: Asset, path: str, node: Node, real: str) -> AssetVerdict | None:
@@ -392,7 +396,7 @@ class _Judge:
             return None
         reason = f"`{decided.rule}` drops `{decided.at}`"
         if decided.pruned:
-            reason += ", and the builder does not enter that directory"
+            reason += f", and the builder does not enter `{decided.pruned}`"
         return self._say(
             asset, Outcome.IGNORED, reason, place=self._ignore_line(decided.rule.line)
         )

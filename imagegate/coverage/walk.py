@@ -34,14 +34,14 @@ class Decision:
         emptied: it is sent with 0 bytes.
         rule: the rule that decided; ``None`` when no rule matches.
         at: the path at which it decided, the path itself or a directory above it.
-        pruned: the directory at `at` is not entered at all, whatever later lines say.
+        pruned: the directory that is not entered at all, whatever later lines say, or ``""``.
     """
 
     kept: bool
     emptied: bool = False
     rule: Rule | None = None
     at: str = ""
-    pruned: bool = False
+    pruned: str = ""
 
 
 class _State:
@@ -127,7 +127,7 @@ class ContextFilter:
             at = current if rule is None or rule.matches(current) else decided.at
             decided = Decision(kept=not excluded, rule=rule, at=at)
             if here.kind is Kind.DIRECTORY and excluded and self._pruned(current):
-                return Decision(kept=False, rule=rule, at=at, pruned=depth < len(parts))
+                return Decision(kept=False, rule=rule, at=at, pruned=current if depth < len(parts) else "")
             state = self._below(state, current, matched)
         if decided.kept and here.kind is Kind.FILE and self._empties(path):
             return Decision(kept=True, emptied=True, rule=self._last_match_or_parent(path)[1], at=path)

@@ -1,0 +1,1 @@
+"""One file a command; the only place that wires I/O to the core."""
