@@ -42,7 +42,7 @@ def copy(job: Job, image: Node) -> None:
         BuildFailureError: the build fails here.
         NotKnownError: the result depends on something unknown.
     """
-    if job.link:
+    if job.link and job.profile.frontend.merges_links:
         layer = directory()
         _copy_all(job, layer)
         _merge(image, layer)

@@ -62,6 +62,8 @@ class Frontend:
         stage_names_unique: two stages of one name are an error.
         runs_onbuild: ONBUILD of a stage runs in ``FROM that stage``.
         skips_unneeded_stages: a stage that the target does not need is not built.
+        merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
+            store accepts the flag and copies as without it.
     """
 
     heredocs: bool
@@ -75,6 +77,7 @@ class Frontend:
     stage_names_unique: bool = False
     runs_onbuild: bool = True
     skips_unneeded_stages: bool = True
+    merges_links: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -280,10 +280,14 @@ def daemon_version() -> str:
     return asked.stdout.decode().strip()
 
 
-# Docker's own frontend up to 28 has no `--parents`
+# Docker's own frontend up to 28 has no `--parents`, and its graph drivers cannot merge layers
 DOCKER_28 = replace(
     BUILDKIT,
-    frontend=replace(BUILDKIT.frontend, flags=BUILDKIT.frontend.flags - {"parents", "unpack"}),
+    frontend=replace(
+        BUILDKIT.frontend,
+        flags=BUILDKIT.frontend.flags - {"parents", "unpack"},
+        merges_links=False,
+    ),
 )
 
 
