@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Dockerfile to judge; may be given several times.",
 )
-@click.option(
-    "--context", default=".", show_default=True, metavar="DIR", help="The build context."
-)
+@click.option("--context", default=".", show_default=True, metavar="DIR", help="The build context.")
 @click.option(
     "--recipes",
     multiple=True,

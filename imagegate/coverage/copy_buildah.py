@@ -6,7 +6,7 @@ directory source while it is walked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from imagegate.coverage.archives import list_members
 from imagegate.coverage.copy_buildkit import unpack_members
@@ -14,7 +14,6 @@ from imagegate.coverage.gopath import (
     BadPatternError,
     base,
     clean,
-    has_wildcards,
     inside,
     join,
     match,
@@ -24,6 +23,7 @@ from imagegate.coverage.ignorefile import IgnoreFile, IgnoreLine
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    Placed,
     document_node,
     exists_for_sure,
     follow,
@@ -31,8 +31,8 @@ from imagegate.coverage.placing import (
     make_directories,
     put,
 )
-from imagegate.coverage.tree import Kind, Node, directory, lookup
-from imagegate.coverage.walk import ContextFilter
+from imagegate.coverage.tree import Kind, Node, directory, lookup, walk
+from imagegate.coverage.walk import ContextFilter, WalkState
 
 _MAX_LINKS = 16
 
@@ -66,13 +66,12 @@ def copy(job: Job, image: Node) -> None:
     found = {written: _stat(job, written) for written in job.sources}
     if not any(found.values()):
         raise BuildFailureError("no items matching the sources", source=job.sources[0])
-    plan = _plan(job, found, image)
-    ignore = _filter(job)
+    work = _Work(job=job, image=image, plan=_plan(job, found, image), ignore=_filter(job))
     for written in job.sources:
         items = found[written]
         copied = 0
         for item in items or ():
-            copied += _copy_item(job, written, item, image, plan, ignore)
+            copied += _copy_item(work, written, item)
         if items and not copied:
             raise BuildFailureError(
                 f"no items matching `{written}` copied ({len(items)} filtered out)",
@@ -225,28 +224,37 @@ def _kind(job: Job, item: str) -> tuple[Kind | None, bool]:
     return node.kind, archive
 
 
-def _copy_item(
-    job: Job, written: str, item: str, image: Node, plan: _Plan, ignore: ContextFilter
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What all steps of one instruction share."""
+
+    job: Job
+    image: Node
+    plan: _Plan
+    ignore: ContextFilter
+
+
+def _copy_item(work: _Work, written: str, item: str) -> int:
     """Copy one match of a source; return how many entries count as copied."""
-    root = job.source.root
+    root = work.job.source.root
     counted = 0
-    if item == "":
+    if not item:
         counted = 1
-    elif ignore.matches(item):
+    elif work.ignore.matches(item):
         node = lookup(root, follow(root, item))
         is_directory = node is not None and node.kind is Kind.DIRECTORY
-        if not is_directory or not _includes_anyway(ignore, item):
+        if not is_directory or not _includes_anyway(work.ignore, item):
             return 0
-    elif plan.counts_directories:
+    elif work.plan.counts_directories:
         counted = 1
-    path = _dereference(job, item)
+    path = _dereference(work.job, item)
     node = lookup(root, path)
     if node is None:
         raise BuildFailureError(f"`{written}`: no such file or directory", source=path)
+    found = Placed(node=node, path=path)
     if node.kind is Kind.DIRECTORY:
-        return counted + _copy_directory(job, node, item, path, image, plan, ignore)
-    return counted + _copy_file(job, node, item, path, image, plan, ignore)
+        return counted + _copy_directory(work, item, found)
+    return counted + _copy_file(work, item, found)
 
 
 def _includes_anyway(ignore: ContextFilter, path: str) -> bool:
@@ -273,24 +281,22 @@ def _dereference(job: Job, item: str) -> str:
     raise BuildFailureError(f"`{item}`: too many links", source=item)
 
 
-def _copy_file(
-    job: Job, node: Node, item: str, path: str, image: Node, plan: _Plan, ignore: ContextFilter
-) -> int:
-    if ignore.matches(path):
-        raise BuildFailureError(f"`{item}`: copied no items", source=path)
+def _copy_file(work: _Work, item: str, found: Placed) -> int:
+    job, image, plan = work.job, work.image, work.plan
+    if work.ignore.matches(found.path):
+        raise BuildFailureError(f"`{item}`: copied no items", source=found.path)
     context = job.source.context
-    if job.unpacks and node.kind is Kind.FILE and context is not None:
-        members = list_members(context, path)
+    if job.unpacks and found.node.kind is Kind.FILE and context is not None:
+        members = list_members(context, found.path)
         if members is not None:
-            unpack_members(job, image, plan.folder, path, members)
+            unpack_members(job, image, plan.folder, found.path, members)
             return len(members)
     kept = _kept_name(job, item) if job.parents else base(item)
     if plan.rename and "/" in kept:
         raise BuildFailureError("`--parents` needs a destination that ends with `/`")
-    name = plan.rename or kept
-    goal = join(plan.folder, name)
+    goal = join(plan.folder, plan.rename or kept)
     make_directories(image, split(goal)[0].rstrip("/"))
-    put(image, goal, image_node(job, node, path))
+    put(image, goal, image_node(job, found.node, found.path))
     return 1
 
 
@@ -304,39 +310,60 @@ def _kept_name(job: Job, item: str) -> str:
     return item
 
 
-def _copy_directory(
-    job: Job, node: Node, item: str, path: str, image: Node, plan: _Plan, ignore: ContextFilter
-) -> int:
-    target = plan.folder
-    if job.parents:
-        target = join(plan.folder, _kept_name(job, item))
-        make_directories(image, target)
-    here = lookup(image, target)
+def _copy_directory(work: _Work, item: str, found: Placed) -> int:
+    state = work.ignore.state_in(found.path)
+    if work.plan.rename:
+        return _copy_renamed(work, found, state)
+    target = work.plan.folder
+    if work.job.parents:
+        target = join(target, _kept_name(work.job, item))
+        make_directories(work.image, target)
+    here = lookup(work.image, target)
     if here is not None and here.kind is Kind.DIRECTORY:
-        here.doubt = here.doubt or node.doubt
-    return _copy_entries(job, node, path, target, image, ignore)
+        here.doubt = here.doubt or found.node.doubt
+    return _copy_entries(work, found, target, state)
 
 
-def _copy_entries(
-    job: Job, node: Node, path: str, target: str, image: Node, ignore: ContextFilter
-) -> int:
+def _copy_renamed(work: _Work, found: Placed, state: WalkState) -> int:
+    """Give every entry of a directory one name, which works for a single entry only.
+
+    It happens when a glob matches a file first and the destination does not exist.
+    """
+    scratch = directory()
+    copied = _copy_entries(replace(work, image=scratch), found, "", state)
+    if copied > 1:
+        raise BuildFailureError(
+            f"renamed {copied} items when 1 was expected: the destination needs a `/` at its end"
+        )
+    if copied:
+        _, entry = list(walk(scratch))[-1]
+        goal = join(work.plan.folder, work.plan.rename)
+        if entry.kind is Kind.DIRECTORY:
+            _make_over(work.image, goal)
+        else:
+            put(work.image, goal, entry)
+    return copied
+
+
+def _copy_entries(work: _Work, found: Placed, target: str, state: WalkState) -> int:
     """Copy what the ignore lines leave of a directory; return the number of entries."""
     copied = 0
-    for name in sorted(node.children):
-        child = node.children[name]
-        origin = f"{path}/{name}" if path else name
+    for name in sorted(found.node.children):
+        child = found.node.children[name]
+        origin = f"{found.path}/{name}" if found.path else name
         goal = f"{target}/{name}" if target else name
-        excluded = ignore.matches(origin)
+        excluded, below = work.ignore.step(origin, state)
         if child.kind is Kind.DIRECTORY:
-            if excluded and not ignore.may_hold_exceptions(origin):
+            if excluded and not work.ignore.may_hold_exceptions(origin):
                 continue
             if not excluded:
-                _make_over(image, goal)
+                _make_over(work.image, goal)
                 copied += 1
-            copied += _copy_entries(job, child, origin, goal, image, ignore)
+            inner = Placed(node=child, path=origin)
+            copied += _copy_entries(work, inner, goal, below())
         elif not excluded:
-            make_directories(image, split(goal)[0].rstrip("/"))
-            put(image, goal, image_node(job, child, origin))
+            make_directories(work.image, split(goal)[0].rstrip("/"))
+            put(work.image, goal, image_node(work.job, child, origin))
             copied += 1
     return copied
 

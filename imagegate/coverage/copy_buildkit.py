@@ -185,19 +185,19 @@ class _Copier:
         self._include = include
         self._exclude = exclude
         self._excepts = any(rule.exception for rule in exclude)
+        self._root = self._goal = ""
 
     def directory(self, node: Node, path: str, target: str) -> None:
-        self._entries(node, path, "", target, frozenset(), frozenset())
+        """Copy the contents of the directory `node` at `path` of the source to `target`."""
+        self._root, self._goal = path, target
+        self._entries(node, "", (_NO, _NO))
 
     def _entries(
-        self,
-        node: Node,
-        path: str,
-        relative: str,
-        target: str,
-        included: frozenset[int],
-        excluded: frozenset[int],
+        self, node: Node, relative: str, inherited: tuple[frozenset[int], frozenset[int]]
     ) -> None:
+        target = join(self._goal, relative)
+        path = join(self._root, relative)
+        included, excluded = inherited
         if node.doubt:
             here = lookup(self._image, target)
             if here is not None and here.kind is Kind.DIRECTORY:
@@ -218,7 +218,7 @@ class _Copier:
             if wanted:
                 self._make(goal)
             if not dropped or self._excepts:
-                self._entries(child, origin, inner, goal, holds, drops)
+                self._entries(child, inner, (holds, drops))
 
     def _make(self, path: str) -> None:
         """Directories in an image are merged; anything else in their place is an error."""
@@ -276,16 +276,14 @@ def _unpack(job: Job, written: str, image: Node) -> bool:
     return True
 
 
-def unpack_members(
-    job: Job, image: Node, target: str, path: str, members: dict[str, Node]
-) -> None:
+def unpack_members(job: Job, image: Node, target: str, path: str, members: dict[str, Node]) -> None:
     """Place archive members; directories merge, anything else replaces what is there."""
     for member, node in member_nodes(job, path, members):
         goal = f"{target}/{member}" if target else member
         existing = lookup(image, goal)
-        if node.kind is Kind.DIRECTORY and existing is not None:
-            if existing.kind is Kind.DIRECTORY:
-                continue
+        merges = existing is not None and existing.kind is Kind.DIRECTORY
+        if node.kind is Kind.DIRECTORY and merges:
+            continue
         make_directories(image, split(goal)[0].rstrip("/"))
         put(image, goal, node)
 

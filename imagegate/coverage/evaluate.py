@@ -328,11 +328,11 @@ class _Evaluator:
                     return
                 make_directories(tree, follow(tree, inside(operation.path)))
             case Run():
-                self._run(operation, stage, tree)
+                self._run(operation, tree)
             case Copy():
                 self._copy(operation, stage, tree)
 
-    def _run(self, operation: Run, stage: Stage, tree: Node) -> None:
+    def _run(self, operation: Run, tree: Node) -> None:
         for mount in operation.mounts:
             options = _mount_options(mount)
             if options["type"] == "bind" and not options.get("from"):
@@ -421,9 +421,7 @@ class _Evaluator:
             written = clean(written)
         return (written.rstrip("/") + "/" if into else written), into
 
-    def _source(
-        self, operation: Copy, stage: Stage, tree: Node, target: str
-    ) -> Source | None:
+    def _source(self, operation: Copy, stage: Stage, tree: Node, target: str) -> Source | None:
         name = operation.from_
         if not name or (operation.documents and not operation.sources):
             if not operation.sources:

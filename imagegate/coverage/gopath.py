@@ -192,7 +192,7 @@ def _match_range(chunk: str, current: str) -> tuple[bool, str]:
         high = low
         if chunk[0] == "-":
             high, chunk = _range_end(chunk[1:])
-        matched = matched or bool(current) and low <= current <= high
+        matched = matched or (bool(current) and low <= current <= high)
         ranges += 1
     return matched != negated, chunk
 

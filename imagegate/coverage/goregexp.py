@@ -1,7 +1,7 @@
-"""Go regular expressions (RE2 syntax, Perl flags) as Python ones.
+r"""Go regular expressions (RE2 syntax, Perl flags) as Python ones.
 
 Builders turn ignore patterns into Go regular expressions and escape only some characters, so
-people's patterns reach the regexp compiler: ``v\\d`` matches ``v1``, ``f\\oo`` does not compile.
+people's patterns reach the regexp compiler: ``v\d`` matches ``v1``, ``f\oo`` does not compile.
 Python's dialect differs in what is an error and in some escapes, hence a translation and not a
 pass-through. Only whether a text matches is needed, so groups lose their names and laziness.
 
@@ -175,7 +175,7 @@ class _Translation:
         return re.escape(self._character_escape())
 
     def _class_escape(self) -> str | None:
-        """Take ``\\d``, ``\\W``, ``\\pL`` …; the position is behind the backslash."""
+        r"""Take ``\d``, ``\W``, ``\pL`` …; the position is behind the backslash."""
         character = self._text[self._at]
         if character.lower() in _PERL:
             self._at += 1

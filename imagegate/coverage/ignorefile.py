@@ -60,6 +60,7 @@ def candidates(dockerfile: str, profile: Profile) -> tuple[str, ...]:
     """
     if profile.family is Family.CLASSIC:
         return (".dockerignore",)
+    own: tuple[str, ...]
     if profile.family is Family.BUILDKIT:
         own = (f"{dockerfile}.dockerignore",) if dockerfile else ()
         return (*own, ".dockerignore")

@@ -54,9 +54,7 @@ def _shape(number: int, rule: Rule, grammar: Grammar) -> _Shape:
         return _Shape(number=number, opaque=True)
     found = _WILDCARD.search(text)
     if found is None:
-        return _Shape(
-            number=number, start=text, end=text, depth=text.count("/") + 1, exact=True
-        )
+        return _Shape(number=number, start=text, end=text, depth=text.count("/") + 1, exact=True)
     if grammar is Grammar.DOCKER_20 and "**" in text:
         return _Shape(number=number, opaque=True)  # it may match one parent and not the path
     end = text[len(text) - len(re.split(_WILDCARD, text)[-1]) :]
@@ -75,23 +73,36 @@ class RuleIndex:
 
     __slots__ = ("_always", "_by_end", "_exact", "_lengths", "_living")
 
-    def __init__(self, rules: Sequence[Rule], grammar: Grammar) -> None:
-        shapes = [_shape(number, rule, grammar) for number, rule in enumerate(rules)]
-        self._fill(shapes, 1)
+    def __init__(self, shapes: list[_Shape], depth: int) -> None:
+        self._living = shapes
+        self._always: list[int] = []
+        self._exact: dict[str, list[int]] = {}
+        self._by_end: dict[str, list[int]] = {}
+        for shape in shapes:
+            if shape.opaque or (not shape.end and shape.depth in (0, depth)):
+                self._always.append(shape.number)
+            elif shape.depth not in (0, depth):
+                continue
+            elif shape.exact:
+                self._exact.setdefault(shape.end, []).append(shape.number)
+            else:
+                self._by_end.setdefault(shape.end, []).append(shape.number)
+        self._lengths = sorted({len(end) for end in self._by_end})
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule], grammar: Grammar) -> RuleIndex:
+        """Return the index for the entries of the root."""
+        return cls([_shape(number, rule, grammar) for number, rule in enumerate(rules)], 1)
 
     def below(self, path: str) -> RuleIndex:
         """Return the index for the entries of the directory at `path`."""
-        inner = RuleIndex.__new__(RuleIndex)
         prefix = path + "/"
-        inner._fill(
-            [
-                shape
-                for shape in self._living
-                if shape.opaque or prefix.startswith(shape.start) or shape.start.startswith(prefix)
-            ],
-            path.count("/") + 2,
-        )
-        return inner
+        living = [
+            shape
+            for shape in self._living
+            if shape.opaque or prefix.startswith(shape.start) or shape.start.startswith(prefix)
+        ]
+        return RuleIndex(living, path.count("/") + 2)
 
     def possible(self, path: str, inherited: frozenset[int]) -> Sequence[int]:
         """Return the numbers of rules that may match `path` or are `inherited`, ascending."""
@@ -104,19 +115,3 @@ class RuleIndex:
         if inherited:
             return sorted(inherited.union(numbers))
         return numbers if numbers is self._always or len(numbers) == 1 else sorted(numbers)
-
-    def _fill(self, living: list[_Shape], depth: int) -> None:
-        self._living = living
-        self._always: list[int] = []
-        self._exact: dict[str, list[int]] = {}
-        self._by_end: dict[str, list[int]] = {}
-        for shape in living:
-            if shape.opaque or (not shape.end and shape.depth in (0, depth)):
-                self._always.append(shape.number)
-            elif shape.depth not in (0, depth):
-                continue
-            elif shape.exact:
-                self._exact.setdefault(shape.end, []).append(shape.number)
-            else:
-                self._by_end.setdefault(shape.end, []).append(shape.number)
-        self._lengths = sorted({len(end) for end in self._by_end})

@@ -111,9 +111,7 @@ def compile_rule(pattern: str, line: int, grammar: Grammar) -> Rule | None:
             text = clean(text).removeprefix("/")
     check(text)
     kind, regexp, broken = _compile(text, grammar)
-    return Rule(
-        text=text, exception=exception, line=line, kind=kind, regexp=regexp, broken=broken
-    )
+    return Rule(text=text, exception=exception, line=line, kind=kind, regexp=regexp, broken=broken)
 
 
 def _compile(text: str, grammar: Grammar) -> tuple[_Kind, re.Pattern[str] | None, str | None]:

@@ -161,9 +161,7 @@ def to_json(reports: Sequence[FileReport]) -> str:
                     for judgement in report.judgements
                 ],
                 "builders_disagree": [
-                    combined.asset.path
-                    for combined in report.assets
-                    if combined.builders_disagree
+                    combined.asset.path for combined in report.assets if combined.builders_disagree
                 ],
                 "edits": [
                     {"path": edit.path, "after": edit.after, "text": edit.text}

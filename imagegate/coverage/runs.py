@@ -12,10 +12,27 @@ from dataclasses import dataclass
 
 from imagegate.coverage.gopath import clean, has_wildcards, join, split_wildcards
 
-_HARMLESS = frozenset("true : echo printf set export exit chmod chown chgrp test [ umask cd".split())
+_HARMLESS = frozenset(
+    [
+        "true",
+        ":",
+        "echo",
+        "printf",
+        "set",
+        "export",
+        "exit",
+        "chmod",
+        "chown",
+        "chgrp",
+        "test",
+        "[",
+        "umask",
+        "cd",
+    ]
+)
 """Commands that change neither names nor contents of files."""
 
-_BOUNDED = frozenset("rm rmdir mkdir mv cp ln touch install truncate".split())
+_BOUNDED = frozenset(["rm", "rmdir", "mkdir", "mv", "cp", "ln", "touch", "install", "truncate"])
 """Commands that change only paths they name, and what lies below these."""
 
 _SEPARATORS = frozenset({"&&", "||", ";", "\n", "|", "&"})

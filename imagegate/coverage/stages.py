@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from imagegate.coverage.profiles import Profile
 
 PLATFORM_ARGS = frozenset(
-    "TARGETPLATFORM TARGETOS TARGETARCH TARGETVARIANT "
-    "BUILDPLATFORM BUILDOS BUILDARCH BUILDVARIANT".split()
+    [
+        "TARGETPLATFORM",
+        "TARGETOS",
+        "TARGETARCH",
+        "TARGETVARIANT",
+        "BUILDPLATFORM",
+        "BUILDOS",
+        "BUILDARCH",
+        "BUILDVARIANT",
+    ]
 )
 _BOOLEAN_FLAGS = frozenset({"link", "parents", "unpack", "keep-git-dir"})
 _ADD_FLAGS = frozenset({"chown", "chmod", "link", "exclude", "keep-git-dir", "checksum", "unpack"})
@@ -380,9 +388,11 @@ class StageReader:
         if doubt or (not written.startswith("/") and scope.workdir is None):
             scope.workdir = None
         else:
-            scope.workdir = clean("/" + join(scope.workdir or "/", written)) if (
-                not written.startswith("/")
-            ) else clean(written)
+            scope.workdir = (
+                clean("/" + join(scope.workdir or "/", written))
+                if (not written.startswith("/"))
+                else clean(written)
+            )
         stage.operations.append(Workdir(line=instruction.line, path=scope.workdir))
 
     def _word(self, word: str, scope: _Scope) -> tuple[str, str | None]:

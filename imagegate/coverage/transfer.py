@@ -64,7 +64,7 @@ def narrow(sent: Node, whole: Node, paths: Iterable[str], algorithm: Algorithm) 
         if rule is not None:
             rules.append(rule)
     try:
-        return _narrow_by_rules(sent, "", rules, RuleIndex(rules, Grammar.MOBY)) or directory()
+        return _narrow_by_rules(sent, "", rules, RuleIndex.of(rules, Grammar.MOBY)) or directory()
     except BadPatternError as refused:
         raise TransferError(str(refused)) from refused
 

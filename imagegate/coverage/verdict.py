@@ -378,9 +378,7 @@ class _Judge:
                 stage = self._evaluation.stages[index]
                 called = f"`{stage.name}`" if stage.name else f"number {index}"
                 reason = f"stage {called} has it at `/{places[0]}`, the target has not"
-                return self._say(
-                    asset, Outcome.OTHER_STAGE, reason, place=self._line(stage.line)
-                )
+                return self._say(asset, Outcome.OTHER_STAGE, reason, place=self._line(stage.line))
         named = [
             failure
             for failure in self._evaluation.failures
@@ -397,9 +395,7 @@ class _Judge:
         reason = f"`{decided.rule}` drops `{decided.at}`"
         if decided.pruned:
             reason += f", and the builder does not enter `{decided.pruned}`"
-        return self._say(
-            asset, Outcome.IGNORED, reason, place=self._ignore_line(decided.rule.line)
-        )
+        return self._say(asset, Outcome.IGNORED, reason, place=self._ignore_line(decided.rule.line))
 
     def _ignore_line(self, number: int) -> Place:
         ignore = self._build.main.ignore

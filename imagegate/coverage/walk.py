@@ -18,8 +18,6 @@ from imagegate.coverage.profiles import Algorithm, Profile
 from imagegate.coverage.tree import Kind, Node, directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from collections.abc import Callable
 
     from imagegate.coverage.patterns import Rule
@@ -44,7 +42,7 @@ class Decision:
     pruned: str = ""
 
 
-class _State:
+class WalkState:
     """What a walk hands from a directory to its entries."""
 
     __slots__ = ("candidates", "inherited", "path")
@@ -111,6 +109,34 @@ class ContextFilter:
         except BrokenRuleError as refused:
             raise self._broken(refused) from refused
 
+    def state_in(self, path: str) -> WalkState:
+        """Return the state of a walk that stands in the directory `path`.
+
+        Raises:
+            CoverageError: a line does not compile.
+        """
+        state = self._start()
+        parts = path.split("/") if path else []
+        for depth in range(1, len(parts) + 1):
+            _, below = self.step("/".join(parts[:depth]), state)
+            state = below()
+        return state
+
+    def step(self, path: str, state: WalkState) -> tuple[bool, Callable[[], WalkState]]:
+        """Judge an entry of the directory of `state`.
+
+        Returns:
+            Whether it is excluded, and how to come to the state below it.
+
+        Raises:
+            CoverageError: a line does not compile.
+        """
+        try:
+            excluded, matched, _ = self._judge(path, state)
+        except BrokenRuleError as refused:
+            raise self._broken(refused) from refused
+        return excluded, lambda: self._below(state, path, matched)
+
     def may_hold_exceptions(self, path: str) -> bool:
         """Tell whether a walk enters the excluded directory `path`."""
         return not self._pruned(path)
@@ -127,22 +153,26 @@ class ContextFilter:
             at = current if rule is None or rule.matches(current) else decided.at
             decided = Decision(kept=not excluded, rule=rule, at=at)
             if here.kind is Kind.DIRECTORY and excluded and self._pruned(current):
-                return Decision(kept=False, rule=rule, at=at, pruned=current if depth < len(parts) else "")
+                return Decision(
+                    kept=False, rule=rule, at=at, pruned=current if depth < len(parts) else ""
+                )
             state = self._below(state, current, matched)
         if decided.kept and here.kind is Kind.FILE and self._empties(path):
-            return Decision(kept=True, emptied=True, rule=self._last_match_or_parent(path)[1], at=path)
+            return Decision(
+                kept=True, emptied=True, rule=self._last_match_or_parent(path)[1], at=path
+            )
         return decided
 
     def _broken(self, refused: BrokenRuleError) -> Exception:
         return broken_line(self.ignore, refused.line, refused)
 
-    def _start(self) -> _State:
-        return _State("", frozenset(), RuleIndex(self.rules, self.profile.grammar))
+    def _start(self) -> WalkState:
+        return WalkState("", frozenset(), RuleIndex.of(self.rules, self.profile.grammar))
 
-    def _below(self, state: _State, path: str, matched: frozenset[int]) -> _State:
-        return _State(path, matched, state.candidates.below(path))
+    def _below(self, state: WalkState, path: str, matched: frozenset[int]) -> WalkState:
+        return WalkState(path, matched, state.candidates.below(path))
 
-    def _directory(self, node: Node, state: _State) -> Node:
+    def _directory(self, node: Node, state: WalkState) -> Node:
         """Return the sent part of a directory whose own fate is decided already."""
         sent = directory()
         prefix = f"{state.path}/" if state.path else ""
@@ -158,7 +188,7 @@ class ContextFilter:
         return sent
 
     def _enter(
-        self, node: Node, path: str, state: _State, *, excluded: bool, matched: frozenset[int]
+        self, node: Node, path: str, state: WalkState, *, excluded: bool, matched: frozenset[int]
     ) -> Node | None:
         if excluded and self._pruned(path):
             return None
@@ -178,7 +208,7 @@ class ContextFilter:
         """The file opener judges the full path on its own (fsutil ``filterFS.Open``)."""
         return self.profile.opener_checks and self._last_match_or_parent(path)[0]
 
-    def _judge(self, path: str, state: _State) -> tuple[bool, frozenset[int], Rule | None]:
+    def _judge(self, path: str, state: WalkState) -> tuple[bool, frozenset[int], Rule | None]:
         """Return whether `path` is excluded, the rules that hold below it, and who decided."""
         match self.profile.algorithm:
             case Algorithm.FSUTIL | Algorithm.TAR:
@@ -190,7 +220,7 @@ class ContextFilter:
         return self._every_rule(path, state, test)
 
     def _every_rule(
-        self, path: str, state: _State, test: Callable[[Rule, str], bool]
+        self, path: str, state: WalkState, test: Callable[[Rule, str], bool]
     ) -> tuple[bool, frozenset[int], Rule | None]:
         """The older matchers: every rule on the path itself, the last match wins.
 
@@ -221,7 +251,7 @@ class ContextFilter:
         return rule.depth <= len(parents) and rule.matches("/".join(parents[: rule.depth]))
 
     def _parent_results(
-        self, path: str, state: _State
+        self, path: str, state: WalkState
     ) -> tuple[bool, frozenset[int], Rule | None]:
         """``MatchesUsingParentResults``: a rule that matched a directory holds below it.
 
@@ -232,9 +262,10 @@ class ContextFilter:
         matched: list[int] = []
         for number in state.candidates.possible(path, state.inherited):
             rule = self.rules[number]
-            if number not in state.inherited:
-                if rule.exception != excluded or not rule.matches(path):
-                    continue
+            if number not in state.inherited and (
+                rule.exception != excluded or not rule.matches(path)
+            ):
+                continue
             matched.append(number)
             if excluded == rule.exception:
                 decider = rule
@@ -300,5 +331,3 @@ def _without_trailing_glob(text: str) -> str:
 
 def _has_meta(text: str) -> bool:
     return any(character in text for character in "*[]?^\\")
-
-

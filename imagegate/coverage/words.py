@@ -131,8 +131,9 @@ class _Lexer:
 
     def until(self, stops: str, *, raw_escapes: bool | None = None) -> tuple[str, list[str]]:
         """Process up to one of `stops`, which is consumed; no stops mean the whole word."""
-        before, self._raw_escapes = self._raw_escapes, (
-            self._raw_escapes if raw_escapes is None else raw_escapes
+        before, self._raw_escapes = (
+            self._raw_escapes,
+            (self._raw_escapes if raw_escapes is None else raw_escapes),
         )
         result: list[str] = []
         words = _Words()

@@ -239,7 +239,7 @@ def _scan(top: str, root: Node) -> None:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    node.children[entry.name] = link(os.readlink(entry.path))
+                    node.children[entry.name] = link(os.fsdecode(Path(entry.path).readlink()))
                 elif entry.is_dir(follow_symlinks=False):
                     child = node.children[entry.name] = directory()
                     waiting.append((entry.path, child))
@@ -297,9 +297,7 @@ def _in_context(request: Request, dockerfile: Path) -> str:
         return ""
 
 
-def _ignore_for(
-    request: Request, dockerfile: Path, profile: Profile, texts: _Texts
-) -> IgnoreFile:
+def _ignore_for(request: Request, dockerfile: Path, profile: Profile, texts: _Texts) -> IgnoreFile:
     """Return the ignore file that `profile` reads for `dockerfile`."""
     own = dockerfile.with_name(dockerfile.name + "\0")
     for candidate in candidates("\0", profile):
@@ -354,8 +352,7 @@ def find_assets(request: Request, context: Context) -> list[Asset]:
         known = git.tracked if git else frozenset()
         in_git = {path.removeprefix(prefix) for path in known if path.startswith(prefix)}
         assets += [
-            _asset(request, context, git, folder, real, inner)
-            for inner in sorted(on_disk | in_git)
+            _asset(request, context, git, folder=folder, real=real, inner=inner) for inner in sorted(on_disk | in_git)
         ]
     if not assets:
         globs = ", ".join(f"`{glob}`" for glob in request.recipes)
@@ -410,6 +407,7 @@ def _asset(
     request: Request,
     context: Context,
     git: _GitState | None,
+    *,
     folder: str,
     real: str,
     inner: str,

@@ -79,7 +79,7 @@ def said(node: Node, contents: dict[str, bytes]) -> str:
     if origin.inline is not None:
         return origin.inline
     if origin.member:
-        return TABLE["context"]["tars"][origin.path][origin.member]
+        return str(TABLE["context"]["tars"][origin.path][origin.member])
     content = b"" if origin.emptied else contents[origin.path]
     return content.decode("utf-8", "replace")[:60]
 

@@ -14,7 +14,7 @@ import pytest
 
 from imagegate.coverage.ignorefile import read_ignore_file
 from imagegate.coverage.profiles import find_profile
-from imagegate.coverage.tree import build_tree, file
+from imagegate.coverage.tree import build_tree, file, lookup
 from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
@@ -58,11 +58,7 @@ def test_a_path_fares_as_it_did_in_the_real_builder(
 
     chosen = ContextFilter(ignore, builder)
     sent = chosen.send(root)
-    node = sent
-    for part in path.split("/"):
-        node = node.children.get(part)
-        if node is None:
-            break
+    node = lookup(sent, path)
     found = "dropped" if node is None else "EMPTY" if node.emptied else "kept"
     assert found == measured
     decision = chosen.decide(path, root)

@@ -93,10 +93,10 @@ def kept(ignore: str, path: str, builder: str = "buildkit", *, others: Sequence[
 
 
 def test_vllm_project_vllm_8758_chat_templates_are_in_no_image() -> None:
-    build = a_build("FROM scratch\nCOPY vllm /v/\n", ["vllm/a.py", "examples/template_chatml.jinja"])
-    said = verdict_on(
-        build, "examples/template_chatml.jinja", model="examples", folder="examples"
+    build = a_build(
+        "FROM scratch\nCOPY vllm /v/\n", ["vllm/a.py", "examples/template_chatml.jinja"]
     )
+    said = verdict_on(build, "examples/template_chatml.jinja", model="examples", folder="examples")
     assert said.outcome is Outcome.NOT_COPIED
 
 
@@ -356,7 +356,9 @@ def test_moby_buildkit_7125_an_exception_anywhere_does_not_silence_the_finding()
 
 
 def test_openedai_images_flux_1_a_folder_copies_its_contents() -> None:
-    build = a_build("FROM scratch\nCOPY config/lib config/x /app/config/\n", ["config/lib/x.json", "config/x/y"])
+    build = a_build(
+        "FROM scratch\nCOPY config/lib config/x /app/config/\n", ["config/lib/x.json", "config/x/y"]
+    )
     said = verdict_on(
         build,
         "config/lib/x.json",
@@ -405,9 +407,7 @@ def test_a_glob_of_folders_is_flattened(report: str, builder: str) -> None:
     files = ["dir/one/t", "dir/two/t"]
     build = a_build("FROM scratch\nCOPY dir/* /dest/\n", files, builder=builder)
     assert image_of(build) == {"dest/t"}, report
-    said = [
-        verdict_on(build, path, model=path[4:7], folder=path[:7]).outcome for path in files
-    ]
+    said = [verdict_on(build, path, model=path[4:7], folder=path[:7]).outcome for path in files]
     assert Outcome.OVERWRITTEN in said
 
 

@@ -46,8 +46,10 @@ pytestmark = pytest.mark.engines
 DOCKER = os.environ.get("COVERAGE_DOCKER", "/usr/bin/docker")
 BUILDAH_PROGRAM = os.environ.get("COVERAGE_BUILDAH", "buildah")
 PEER = Path(__file__).parents[2] / ".peers/usr/libexec/docker/cli-plugins/docker-buildx"
-BUILDX = os.environ.get("COVERAGE_BUILDX") or shutil.which("docker-buildx") or (
-    str(PEER) if PEER.exists() else None
+BUILDX = (
+    os.environ.get("COVERAGE_BUILDX")
+    or shutil.which("docker-buildx")
+    or (str(PEER) if PEER.exists() else None)
 )
 CASES = 100
 MANY_CASES = 2000
@@ -303,9 +305,7 @@ class DockerBuildKit(Builder):
     def build(self, context: Path) -> Tree | None:
         out = context.with_name("out")
         shutil.rmtree(out, ignore_errors=True)
-        done = self._run(
-            *self.command(), "--output", str(out), str(context), DOCKER_BUILDKIT="1"
-        )
+        done = self._run(*self.command(), "--output", str(out), str(context), DOCKER_BUILDKIT="1")
         if done.returncode:
             assert not re.search(rb"Cannot connect|no space left", done.stderr), done.stderr
             return None
@@ -381,7 +381,7 @@ def builders() -> list[type[Builder]]:
 # -- comparing
 
 
-def predict(context: Path, profile: Profile) -> Tree | None | str:
+def predict(context: Path, profile: Profile) -> Tree | str | None:
     """Return the predicted tree, ``None`` for a failing build, or why it is not known."""
     ignore = NO_IGNORE_FILE
     place = context / ".dockerignore"
