@@ -190,6 +190,7 @@ class _Copier:
     def directory(self, node: Node, path: str, target: str) -> None:
         """Copy the contents of the directory `node` at `path` of the source to `target`."""
         self._root, self._goal = path, target
+        self._make(target)
         self._entries(node, "", (_NO, _NO))
 
     def _entries(

@@ -353,9 +353,9 @@ class StageReader:
                 self._mark(scope, name, unset)
             else:
                 value = self._meta.get(name)
-            if value is None and name in PLATFORM_ARGS:
-                scope.uncertain.add(name)
             if value is None:
+                # only the platform or a --build-arg of the real build gives it a value
+                scope.uncertain.add(name)
                 continue
             if self._frontend.arg_beats_env:
                 scope.env[name] = value

@@ -223,12 +223,17 @@ class _Judge:
     def verdict(self, asset: Asset) -> AssetVerdict:
         found = self._in_context(asset) or self._in_image(asset) or self._missing(asset)
         if found.covered and self._evaluation.failures:
-            return self._fails(asset, self._evaluation.failures[0])
+            fails = self._fails(asset, self._evaluation.failures[0])
+            return replace(fails, found=found.found)
         if found.covered and asset.pointer:
-            return self._say(asset, Outcome.LFS_POINTER, "the file on disk is a Git LFS pointer")
+            return replace(
+                found, outcome=Outcome.LFS_POINTER, reason="the file on disk only points to it"
+            )
         if found.covered and asset.tracked is False:
-            return self._say(
-                asset, Outcome.UNTRACKED, "the file is here and will not be in a fresh checkout"
+            return replace(
+                found,
+                outcome=Outcome.UNTRACKED,
+                reason="the file is here and will not be in a fresh checkout",
             )
         return found
 

@@ -305,7 +305,9 @@ class DockerBuildKit(Builder):
     def build(self, context: Path) -> Tree | None:
         out = context.with_name("out")
         shutil.rmtree(out, ignore_errors=True)
-        done = self._run(*self.command(), "--output", str(out), str(context), DOCKER_BUILDKIT="1")
+        done = self._run(
+            *self.command(), "--no-cache", "--output", str(out), str(context), DOCKER_BUILDKIT="1"
+        )
         if done.returncode:
             assert not re.search(rb"Cannot connect|no space left", done.stderr), done.stderr
             return None
