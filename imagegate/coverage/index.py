@@ -55,8 +55,6 @@ def _shape(number: int, rule: Rule, grammar: Grammar) -> _Shape:
     found = _WILDCARD.search(text)
     if found is None:
         return _Shape(number=number, start=text, end=text, depth=text.count("/") + 1, exact=True)
-    if grammar is Grammar.DOCKER_20 and "**" in text:
-        return _Shape(number=number, opaque=True)  # it may match one parent and not the path
     end = text[len(text) - len(re.split(_WILDCARD, text)[-1]) :]
     depth = 0
     if "**" in text:

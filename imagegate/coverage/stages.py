@@ -345,6 +345,7 @@ class StageReader:
     def _arg(self, instruction: Instruction, scope: _Scope) -> None:
         for word in instruction.words:
             name, equals, default = word.partition("=")
+            scope.uncertain.discard(name)
             value: str | None = None
             if name in self._build_args:
                 value = self._build_args[name]

@@ -43,13 +43,27 @@ class Decision:
 
 
 class WalkState:
-    """What a walk hands from a directory to its entries."""
+    """What a walk hands from a directory to its entries.
 
-    __slots__ = ("candidates", "inherited", "path")
+    Attributes:
+        path: the directory.
+        inherited: rules that hold below it because they matched it or a directory above.
+        above: rules that match it or a directory above, tried or not (`Profile.opener_checks`).
+        candidates: rules that can match an entry.
+    """
 
-    def __init__(self, path: str, inherited: frozenset[int], candidates: RuleIndex) -> None:
+    __slots__ = ("above", "candidates", "inherited", "path")
+
+    def __init__(
+        self,
+        path: str,
+        inherited: frozenset[int],
+        above: frozenset[int],
+        candidates: RuleIndex,
+    ) -> None:
         self.path = path
         self.inherited = inherited
+        self.above = above
         self.candidates = candidates
 
 
@@ -156,21 +170,30 @@ class ContextFilter:
                 return Decision(
                     kept=False, rule=rule, at=at, pruned=current if depth < len(parts) else ""
                 )
-            state = self._below(state, current, matched)
-        if decided.kept and here.kind is Kind.FILE and self._empties(path):
-            return Decision(
-                kept=True, emptied=True, rule=self._last_match_or_parent(path)[1], at=path
-            )
+            if depth < len(parts):
+                state = self._below(state, current, matched)
+        if decided.kept and here.kind is Kind.FILE and self._empties(path, state):
+            rule = self._last_match_or_parent(path, state)[1]
+            return Decision(kept=True, emptied=True, rule=rule, at=path)
         return decided
 
     def _broken(self, refused: BrokenRuleError) -> Exception:
         return broken_line(self.ignore, refused.line, refused)
 
     def _start(self) -> WalkState:
-        return WalkState("", frozenset(), RuleIndex.of(self.rules, self.profile.grammar))
+        return WalkState(
+            "", _NOTHING, _NOTHING, RuleIndex.of(self.rules, self.profile.grammar)
+        )
 
     def _below(self, state: WalkState, path: str, matched: frozenset[int]) -> WalkState:
-        return WalkState(path, matched, state.candidates.below(path))
+        above = state.above
+        if self.profile.opener_checks:
+            above = above.union(
+                number
+                for number in state.candidates.possible(path, _NOTHING)
+                if self.rules[number].broken is None and self.rules[number].matches(path)
+            )
+        return WalkState(path, matched, above, state.candidates.below(path))
 
     def _directory(self, node: Node, state: WalkState) -> Node:
         """Return the sent part of a directory whose own fate is decided already."""
@@ -184,7 +207,7 @@ class ContextFilter:
                 if entered is not None:
                     sent.children[name] = entered
             elif not excluded:
-                sent.children[name] = self._file(child, path)
+                sent.children[name] = self._file(child, path, state)
         return sent
 
     def _enter(
@@ -199,14 +222,14 @@ class ContextFilter:
             return None
         return sent
 
-    def _file(self, node: Node, path: str) -> Node:
-        if node.kind is Kind.FILE and self._empties(path):
+    def _file(self, node: Node, path: str, state: WalkState) -> Node:
+        if node.kind is Kind.FILE and self._empties(path, state):
             return Node(kind=Kind.FILE, size=0, emptied=True)
         return node
 
-    def _empties(self, path: str) -> bool:
+    def _empties(self, path: str, state: WalkState) -> bool:
         """The file opener judges the full path on its own (fsutil ``filterFS.Open``)."""
-        return self.profile.opener_checks and self._last_match_or_parent(path)[0]
+        return self.profile.opener_checks and self._last_match_or_parent(path, state)[0]
 
     def _judge(self, path: str, state: WalkState) -> tuple[bool, frozenset[int], Rule | None]:
         """Return whether `path` is excluded, the rules that hold below it, and who decided."""
@@ -283,15 +306,12 @@ class ContextFilter:
                 excluded, decider = not rule.exception, rule
         return excluded, decider
 
-    def _last_match_or_parent(self, path: str) -> tuple[bool, Rule | None]:
+    def _last_match_or_parent(self, path: str, state: WalkState) -> tuple[bool, Rule | None]:
         """``MatchesOrParentMatches``: a rule matches a path or any directory above it."""
         excluded, decider = False, None
-        parts = path.split("/")
-        above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-        for rule in self.rules:
-            if rule.exception != excluded:
-                continue
-            if rule.matches(path) or any(rule.matches(parent) for parent in above):
+        for number in state.candidates.possible(path, state.above):
+            rule = self.rules[number]
+            if rule.exception == excluded and (number in state.above or rule.matches(path)):
                 excluded, decider = not rule.exception, rule
         return excluded, decider
 

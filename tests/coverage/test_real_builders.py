@@ -361,13 +361,14 @@ class Buildah(Builder):
         asked = subprocess.run([BUILDAH_PROGRAM, "--version"], capture_output=True, check=True)
         minor = int(asked.stdout.decode().split()[2].split(".")[1])
         self.profile = BUILDAH_128 if minor < 35 else BUILDAH
+        self._storage = tempfile.TemporaryDirectory(prefix="coverage-storage-")
 
     def build(self, context: Path) -> Tree | None:
         out = context.with_name("out")
         shutil.rmtree(out, ignore_errors=True)
         done = self._run(
-            BUILDAH_PROGRAM, "--root", str(context.parent.parent / "storage"),
-            "--runroot", str(context.parent.parent / "run"), "--storage-driver", "vfs",
+            BUILDAH_PROGRAM, "--root", f"{self._storage.name}/root",
+            "--runroot", f"{self._storage.name}/run", "--storage-driver", "vfs",
             "build", "--isolation", "chroot", "--layers=false",
             "--output", f"type=local,dest={out}", str(context),
         )  # fmt: skip
