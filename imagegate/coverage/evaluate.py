@@ -7,7 +7,7 @@ everything that is wrong; an image exists only without failures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from imagegate.coverage import copy_buildah, copy_buildkit, copy_classic
@@ -22,7 +22,7 @@ from imagegate.coverage.placing import (
     follow,
     make_directories,
 )
-from imagegate.coverage.profiles import Family, Profile
+from imagegate.coverage.profiles import Family, Profile, with_syntax
 from imagegate.coverage.runs import touched_by
 from imagegate.coverage.stages import (
     BaseConfig,
@@ -126,8 +126,8 @@ def evaluate(build: Build) -> Evaluation:
 
 class _Evaluator:
     def __init__(self, build: Build) -> None:
-        self._build = build
-        self._profile = build.profile
+        self._profile = with_syntax(build.profile, build.dockerfile.syntax)
+        self._build = build = replace(build, profile=self._profile)
         configs = {name: base.config for name, base in build.bases.items()}
         reader = StageReader(build.dockerfile, build.profile, build.build_args, configs)
         self._stages = reader.read()

@@ -7,7 +7,8 @@ combine them freely with `dataclasses.replace`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from imagegate.errors import UsageError
@@ -236,3 +237,44 @@ def find_profile(name: str) -> Profile:
     if name not in PROFILES:
         raise UsageError(f"no builder `{name}`", hint=f"known builders: {', '.join(PROFILES)}")
     return PROFILES[name]
+
+
+_SYNTAX = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::(?P<tag>[\w.-]+))?(?:@.*)?")
+_SINCE = {"chmod": (1, 2), "link": (1, 4), "exclude": (1, 19), "parents": (1, 20)}
+_LABS = (1, 7)
+_HEREDOCS = (1, 4)
+
+
+def with_syntax(profile: Profile, syntax: str | None) -> Profile:
+    """Return `profile` with the frontend that ``# syntax=`` picks.
+
+    Only BuildKit reads the directive. A flag that a frontend does not have is a parse error with
+    it, whatever the daemon knows. A frontend that is not Docker's own is taken for the profile's.
+    """
+    found = _SYNTAX.fullmatch(syntax or "")
+    if profile.family is not Family.BUILDKIT or found is None:
+        return profile
+    version, _, channel = (found["tag"] or "1").partition("-")
+    if version in {"latest", "1", "experimental", "labs"}:
+        numbers: tuple[int, ...] = (1, 10_000)
+    elif re.fullmatch(r"\d+(\.\d+)*", version):
+        numbers = tuple(int(part) for part in version.split("."))[:2]
+    else:
+        return profile
+    labs = channel == "labs" and numbers >= _LABS
+    missing = {
+        flag
+        for flag, since in _SINCE.items()
+        if numbers < since and not (labs and flag in {"exclude", "parents"})
+    }
+    modern = numbers >= _HEREDOCS
+    frontend = BUILDKIT.frontend if modern else BUILDKIT_20.frontend
+    return replace(
+        profile,
+        frontend=replace(
+            frontend,
+            flags=frontend.flags - missing,
+            heredocs=modern,
+            merges_links=profile.frontend.merges_links,
+        ),
+    )

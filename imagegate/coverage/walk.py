@@ -181,9 +181,7 @@ class ContextFilter:
         return broken_line(self.ignore, refused.line, refused)
 
     def _start(self) -> WalkState:
-        return WalkState(
-            "", _NOTHING, _NOTHING, RuleIndex.of(self.rules, self.profile.grammar)
-        )
+        return WalkState("", _NOTHING, _NOTHING, RuleIndex.of(self.rules, self.profile.grammar))
 
     def _below(self, state: WalkState, path: str, matched: frozenset[int]) -> WalkState:
         above = state.above

@@ -352,7 +352,8 @@ def find_assets(request: Request, context: Context) -> list[Asset]:
         known = git.tracked if git else frozenset()
         in_git = {path.removeprefix(prefix) for path in known if path.startswith(prefix)}
         assets += [
-            _asset(request, context, git, folder=folder, real=real, inner=inner) for inner in sorted(on_disk | in_git)
+            _asset(request, context, git, folder=folder, real=real, inner=inner)
+            for inner in sorted(on_disk | in_git)
         ]
     if not assets:
         globs = ", ".join(f"`{glob}`" for glob in request.recipes)

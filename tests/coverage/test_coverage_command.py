@@ -81,7 +81,7 @@ def judge(root: Path, *more: str) -> Outcome:
     )  # fmt: skip
 
 
-def edits(root: Path, outcome: Outcome) -> dict[str, list[str]]:
+def edits(outcome: Outcome) -> dict[str, list[str]]:
     """Return the proposed lines by file name, from the JSON report."""
     found: dict[str, list[str]] = {}
     for edit in json.loads(outcome.out)["dockerfiles"][0]["edits"]:
@@ -128,7 +128,7 @@ def test_all_eight_missing_models_are_named_with_every_line_they_lack_and_repair
         assert line in told.out
 
     proposed = judge(tmp_path, "--format", "json", "--expect", EXPECT)
-    assert edits(tmp_path, proposed) == wanted
+    assert edits(proposed) == wanted
 
     before = snapshot(tmp_path)
     fixed = judge(tmp_path, "--fix")
@@ -253,7 +253,7 @@ def test_data_goes_to_stdout_and_hints_to_stderr(tmp_path: Path) -> None:
         ("COPY --from=ghcr.io/acme/assets /x /usr/share/engine/recipes/", "unknown"),
         ("COPY --from=ghcr.io/acme/assets /x /opt/", "covered"),
         ("ADD https://example.org/x.bin /usr/share/engine/recipes/", "unknown"),
-        ("ENTRYPOINT [\"/bin/engine\"]", "covered"),
+        ('ENTRYPOINT ["/bin/engine"]', "covered"),
         ("ARG WHERE\nCOPY src $WHERE/", "unknown"),
         ("ARG WHERE=/srv\nCOPY src $WHERE/", "covered"),
         ("COPY src $HOME/", "unknown"),
@@ -314,8 +314,7 @@ def test_a_mount_in_a_run_does_not_cover(tmp_path: Path) -> None:
         {
             "recipes/k/t": "t",
             "Dockerfile": (
-                "FROM scratch\n"
-                "RUN --mount=type=bind,source=recipes,target=/r [\"true\"]\n"
+                'FROM scratch\nRUN --mount=type=bind,source=recipes,target=/r ["true"]\n'
             ),
         },
     )
@@ -565,7 +564,7 @@ def test_broken_input_is_named_with_its_line(
     ],
 )
 def test_an_input_that_cannot_be_used_is_exit_2(
-    tmp_path: Path, arguments: tuple[str, ...], message: str
+    tmp_path: Path, arguments: tuple[str, str], message: str
 ) -> None:
     write(tmp_path, {"recipes/k/t": "t", "Dockerfile": "FROM scratch\nCOPY recipes /r\n"})
     given = {

@@ -212,9 +212,7 @@ def test_patterns_that_go_refuses(pattern: str) -> None:
         ("^\\w$", "é", False),
     ],
 )
-def test_regular_expressions_are_those_of_go(
-    expression: str, text: str, *, expected: bool
-) -> None:
+def test_regular_expressions_are_those_of_go(expression: str, text: str, *, expected: bool) -> None:
     assert (compile_go(expression).search(text) is not None) is expected
 
 
@@ -285,9 +283,7 @@ def test_what_is_sent_is_what_is_decided_path_by_path(
 
 @settings(max_examples=300)
 @given(lists, paths, st.sampled_from(list(Grammar)))
-def test_the_index_leaves_out_no_rule_that_matches(
-    text: str, path: str, grammar: Grammar
-) -> None:
+def test_the_index_leaves_out_no_rule_that_matches(text: str, path: str, grammar: Grammar) -> None:
     ignore = read_ignore_file(text.encode(), "i", Reader.MOBY)
     rules = compile_rules(ignore, grammar)
     index = RuleIndex.of(rules, grammar)
@@ -319,9 +315,11 @@ def test_without_exceptions_all_builders_with_moby_patterns_agree(
 @given(paths)
 def test_an_empty_list_sends_everything(path: str) -> None:
     for profile in PROFILES.values():
-        assert ContextFilter(IgnoreFile(path="i"), profile).decide(
-            path, build_tree({path: file()})
-        ).kept
+        assert (
+            ContextFilter(IgnoreFile(path="i"), profile)
+            .decide(path, build_tree({path: file()}))
+            .kept
+        )
 
 
 @given(st.text(alphabet="/.ab", max_size=12))

@@ -36,7 +36,7 @@ from imagegate.coverage.profiles import (
 )
 from imagegate.coverage.tree import Kind, Node, walk
 from imagegate.errors import CoverageError
-from imagegate.usecases.coverage import read_context
+from imagegate.usecases.coverage import Request, check_coverage, read_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -303,10 +303,21 @@ class DockerBuildKit(Builder):
         return [DOCKER, "build"]
 
     def build(self, context: Path) -> Tree | None:
+        return self.build_file(context, context / "Dockerfile")
+
+    def build_file(self, context: Path, dockerfile: Path) -> Tree | None:
+        """Build `dockerfile` over `context`; nothing comes from an earlier build's cache."""
         out = context.with_name("out")
         shutil.rmtree(out, ignore_errors=True)
         done = self._run(
-            *self.command(), "--no-cache", "--output", str(out), str(context), DOCKER_BUILDKIT="1"
+            *self.command(),
+            "--file",
+            str(dockerfile),
+            "--no-cache",
+            "--output",
+            str(out),
+            str(context),
+            DOCKER_BUILDKIT="1",
         )
         if done.returncode:
             assert not re.search(rb"Cannot connect|no space left", done.stderr), done.stderr
@@ -479,3 +490,38 @@ def test_two_thousand_random_builds_come_out_as_predicted(kind: type[Builder]) -
     builder = kind()
     print(f"{builder.name} ({builder.profile.name}): seed {seed}")
     print(compare(builder, seed, range(MANY_CASES)))
+
+
+@pytest.mark.parametrize("kind", [DockerBuildKit, *([Buildx] if BUILDX else [])])
+def test_after_the_repair_a_real_build_holds_all_ten_models(
+    kind: type[DockerBuildKit], tmp_path: Path
+) -> None:
+    models = [f"model{number}" for number in range(10)]
+    project = tmp_path / "project"
+    for model in models:
+        (project / "recipes" / model).mkdir(parents=True)
+        (project / "recipes" / model / "template.jinja").write_text(f"template of {model}")
+    debian = project / "packaging/debian"
+    debian.mkdir(parents=True)
+    dockerfile = debian / "Dockerfile"
+    dockerfile.write_text(
+        "FROM scratch AS build\n"
+        "COPY recipes/model0 /b/recipes/model0\nCOPY recipes/model1 /b/recipes/model1\n"
+        "FROM scratch\nCOPY --from=build /b/recipes /usr/share/engine/recipes\n"
+    )
+    (debian / "Dockerfile.dockerignore").write_text("*\n!recipes/model0\n!recipes/model1\n")
+    builder = kind()
+    wanted = {f"usr/share/engine/recipes/{model}/template.jinja": model for model in models}
+
+    before = builder.build_file(project, dockerfile)
+    assert before is not None
+    assert len(before.keys() & wanted.keys()) == 2
+
+    request = Request(dockerfiles=(dockerfile,), context=project, recipes=("recipes/*",))
+    (report,) = check_coverage(request, fix=True)
+    assert report.covered
+
+    after = builder.build_file(project, dockerfile)
+    assert after is not None
+    for path, model in wanted.items():
+        assert after[path] == f"file template of {model}"
