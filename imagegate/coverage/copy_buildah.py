@@ -95,18 +95,12 @@ def _filter(job: Job) -> ContextFilter:
 def _stat(job: Job, written: str) -> list[str] | None:
     """Return what a source matches; ``None`` for a glob without a match, which is no error yet."""
     path = clean("/" + written)[1:]
-    if _outside(written):
-        raise BuildFailureError(f"`{written}`: possible escaping context directory")
     found = _glob(job.source.root, path, deep=job.profile.frontend.heredocs)
     if found:
         return found
     if any(character in path for character in "*?["):
         return None
     raise BuildFailureError(f"`{written}`: no such file or directory", source=path)
-
-
-def _outside(written: str) -> bool:
-    return (written.lstrip("/") + "/").startswith("../") or clean(written.lstrip("/")) == ".."
 
 
 def _glob(root: Node, pattern: str, *, deep: bool) -> list[str]:
@@ -199,6 +193,12 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
     target = follow(image, inside(destination))
     existing = exists_for_sure(image, target)
     folder, rename = target, ""
+    above, name = split(inside(destination))
+    if name and can_be_file:
+        # a link at the destination is looked through, and replaced when a file takes its name
+        written = _lstat(image, inside(destination))
+        if written is not None and written.kind is Kind.LINK and existing is not None:
+            target = join(follow(image, above.rstrip("/")), name)
     if existing is None and not must_be_directory and can_be_file:
         folder, rename = split(target)[0].rstrip("/"), split(target)[1]
     elif existing is not None and existing.kind is not Kind.DIRECTORY:
@@ -316,7 +316,9 @@ def _copy_directory(work: _Work, item: str, found: Placed) -> int:
         return _copy_renamed(work, found, state)
     target = work.plan.folder
     if work.job.parents:
-        target = join(target, _kept_name(work.job, item))
+        linked = _lstat(work.job.source.root, item)
+        is_link = linked is not None and linked.kind is Kind.LINK
+        target = join(target, _kept_name(work.job, found.path if is_link else item))
         make_directories(work.image, target)
     here = lookup(work.image, target)
     if here is not None and here.kind is Kind.DIRECTORY:

@@ -28,7 +28,8 @@ def copy(job: Job, image: Node) -> None:
     for written in job.sources:
         found += _find(job, written)
     if not found:
-        raise BuildFailureError("no source files were specified", source=job.sources[0])
+        missing = job.sources[0] if job.sources else ""
+        raise BuildFailureError("no source files were specified", source=missing)
     if len(found) > 1 and not job.destination.endswith("/"):
         raise BuildFailureError(
             "with more than one source the destination must be a directory and end with `/`"
@@ -42,7 +43,7 @@ def _find(job: Job, written: str) -> list[str]:
     path = written.removeprefix("/").removeprefix("./")
     if has_wildcards(path):
         return [inner for inner, _ in walk(root) if _matches(path, inner)]
-    if _escapes(path):
+    if escapes(path):
         raise BuildFailureError(f"`{written}`: path outside the build context")
     real = follow(root, inside(path))
     if lookup(root, real) is None:
@@ -53,7 +54,8 @@ def _find(job: Job, written: str) -> list[str]:
     return [path]
 
 
-def _escapes(path: str) -> bool:
+def escapes(path: str) -> bool:
+    """Tell whether `path` climbs above the root it starts from."""
     depth = 0
     for part in path.split("/"):
         depth += -1 if part == ".." else part not in ("", ".")

@@ -71,6 +71,8 @@ class Instruction:
         words: the arguments, from JSON or split at blanks; quotes and variables as written.
         rest: the arguments as one text.
         json: the arguments were a JSON array.
+        json_prefix: the array that the arguments begin with, where more text follows; older
+            builders take it and drop the rest.
         heredocs: inline documents, in order.
         line: first line, from 1.
         end: last line, heredocs included.
@@ -82,6 +84,7 @@ class Instruction:
     words: tuple[str, ...] = ()
     rest: str = ""
     json: bool = False
+    json_prefix: tuple[str, ...] | None = None
     heredocs: tuple[Heredoc, ...] = ()
     line: int
     end: int
@@ -225,6 +228,7 @@ class _Parser:
             words=tuple(words),
             rest=rest,
             json=is_json,
+            json_prefix=None if is_json else _json_prefix(name, rest),
             heredocs=documents,
             line=start,
             end=self._at,
@@ -296,6 +300,18 @@ def _words(name: str, rest: str, escape: str) -> tuple[list[str], bool]:
     if name == "WORKDIR":
         return [rest] if rest else [], False
     return [word for word in _BLANKS.split(rest) if word] if rest else [], False
+
+
+def _json_prefix(name: str, rest: str) -> tuple[str, ...] | None:
+    if name not in {"COPY", "ADD"} or not rest.startswith("["):
+        return None
+    try:
+        array, _ = json.JSONDecoder().raw_decode(rest)
+    except ValueError:
+        return None
+    if not all(isinstance(item, str) for item in array):
+        return None
+    return tuple(str(item) for item in array)
 
 
 def _json_array(rest: str) -> list[str] | None:

@@ -73,6 +73,8 @@ class Build:
         main: the context.
         named: contexts of ``--build-context`` by name.
         build_args: values of ``--build-arg``.
+        args_complete: the real build is given these and no others; otherwise what hangs on an
+            ARG without a value is unknown.
         target: the stage of ``--target``, or ``None``.
         bases: base images that are known, by the name in FROM.
         run_keeps: paths that the caller vouches no RUN touches.
@@ -84,6 +86,7 @@ class Build:
     main: FilteredContext
     named: Mapping[str, FilteredContext] = field(default_factory=dict)
     build_args: Mapping[str, str] = field(default_factory=dict)
+    args_complete: bool = True
     target: str | None = None
     bases: Mapping[str, Base] = field(default_factory=dict)
     run_keeps: tuple[str, ...] = ()
@@ -129,7 +132,13 @@ class _Evaluator:
         self._profile = with_syntax(build.profile, build.dockerfile.syntax)
         self._build = build = replace(build, profile=self._profile)
         configs = {name: base.config for name, base in build.bases.items()}
-        reader = StageReader(build.dockerfile, build.profile, build.build_args, configs)
+        reader = StageReader(
+            build.dockerfile,
+            build.profile,
+            build.build_args,
+            configs,
+            args_complete=build.args_complete,
+        )
         self._stages = reader.read()
         self._filter = ContextFilter(build.main.ignore, build.profile)
         self._trees: dict[int, Node] = {}
@@ -314,6 +323,10 @@ class _Evaluator:
         known = self._build.bases.get(stage.base)
         if known is not None and stage.doubt is None:
             return clone(known.root)
+        if stage.base in self._build.named:
+            return directory(doubt=f"the context `{stage.base}` as a base is not looked into")
+        if stage.doubt is None and _repository(stage.base) != _repository(stage.base).lower():
+            self._fail(stage.line, f"`{stage.base}`: a repository name has no upper case")
         reason = stage.doubt or f"what the base image `{stage.base}` holds is not known"
         return directory(doubt=BaseDoubt(reason))
 
@@ -326,7 +339,12 @@ class _Evaluator:
             case Workdir():
                 if operation.path is None:
                     return
-                make_directories(tree, follow(tree, inside(operation.path)))
+                try:
+                    make_directories(tree, follow(tree, inside(operation.path)))
+                except BuildFailureError:
+                    # buildah leaves a file where it is and goes on
+                    if self._profile.family is not Family.BUILDAH:
+                        raise
             case Run():
                 self._run(operation, tree)
             case Copy():
@@ -417,6 +435,8 @@ class _Evaluator:
             if self._profile.family is not Family.CLASSIC:
                 into = into or written in ("", ".")
             written = join(operation.workdir, written)
+        elif self._profile.family is Family.CLASSIC and copy_classic.escapes(written):
+            raise BuildFailureError(f"`{written}` leads out of the image's root")
         else:
             written = clean(written)
         return (written.rstrip("/") + "/" if into else written), into
@@ -431,7 +451,7 @@ class _Evaluator:
             return self._named(name)
         index = self._stage_named(name)
         if index is None:
-            repository = name.partition("@")[0].rpartition("/")[2].partition(":")[0]
+            repository = _repository(name)
             if any(repository.lower() == stage.name.lower() for stage in self._stages) or (
                 repository != repository.lower()
             ):
@@ -450,6 +470,16 @@ class _Evaluator:
             rules = ContextFilter(known.ignore, self._profile)
             self._sources[name] = self._open(known, rules, name, narrowed=True)
         return self._sources[name]
+
+
+def _repository(image: str) -> str:
+    """Return the path of an image reference, without host, tag and digest."""
+    named = image.partition("@")[0]
+    host, slash, path = named.partition("/")
+    if slash and ("." in host or ":" in host or host == "localhost"):
+        named = path
+    above, slash, last = named.rpartition("/")
+    return above + slash + last.partition(":")[0]
 
 
 def _becloud_but(tree: Node, path: str, reason: str, kept: list[str]) -> None:

@@ -283,6 +283,7 @@ def _member(character: str) -> str:
     return f"\\U{ord(character):08x}"
 
 
+@cache
 def _complement(members: str) -> str:
     inside = re.compile(f"[{members}]")
     return _ranges(code for code in range(0x110000) if not inside.match(chr(code)))

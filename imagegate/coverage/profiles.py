@@ -63,6 +63,8 @@ class Frontend:
         stage_names_unique: two stages of one name are an error.
         runs_onbuild: ONBUILD of a stage runs in ``FROM that stage``.
         skips_unneeded_stages: a stage that the target does not need is not built.
+        lenient_json: text behind a JSON array is not looked at.
+        without_effect: flags that are taken and do nothing.
         merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
             store accepts the flag and copies as without it.
     """
@@ -79,6 +81,8 @@ class Frontend:
     runs_onbuild: bool = True
     skips_unneeded_stages: bool = True
     merges_links: bool = True
+    lenient_json: bool = False
+    without_effect: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +147,7 @@ BUILDKIT_20 = Profile(
         dot_is_directory=False,
         arg_beats_env=True,
         args_inherited=True,
+        lenient_json=True,
     ),
 )
 CLASSIC = Profile(
@@ -153,13 +158,14 @@ CLASSIC = Profile(
     grammar=Grammar.MOBY,
     algorithm=Algorithm.TAR,
     frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown"}),
+        heredocs=True,
+        flags=frozenset({"from", "chown", "link", "exclude", "keep-git-dir"}),
         modern_words=True,
         plain_defaults=True,
         dot_is_directory=False,
         arg_beats_env=False,
         args_inherited=False,
+        without_effect=frozenset({"exclude"}),
         stage_names_unique=True,
         skips_unneeded_stages=False,
     ),
@@ -179,6 +185,7 @@ CLASSIC_20 = Profile(
         dot_is_directory=False,
         arg_beats_env=False,
         args_inherited=False,
+        lenient_json=True,
         stage_names_unique=True,
         skips_unneeded_stages=False,
     ),
@@ -198,6 +205,7 @@ BUILDAH = Profile(
         dot_is_directory=True,
         arg_beats_env=False,
         args_inherited=True,
+        lenient_json=True,
         stage_names_fold_case=False,
         runs_onbuild=False,
     ),
@@ -217,6 +225,7 @@ BUILDAH_128 = Profile(
         dot_is_directory=False,
         arg_beats_env=False,
         args_inherited=True,
+        lenient_json=True,
         stage_names_fold_case=False,
         runs_onbuild=False,
     ),

@@ -186,6 +186,7 @@ class StageReader:
         profile: the builder.
         build_args: values of ``--build-arg``.
         bases: what is known of base images, by the name in FROM.
+        args_complete: an ARG without a value has none in the real build either.
     """
 
     def __init__(
@@ -194,7 +195,10 @@ class StageReader:
         profile: Profile,
         build_args: Mapping[str, str],
         bases: Mapping[str, BaseConfig],
+        *,
+        args_complete: bool = True,
     ) -> None:
+        self._args_complete = args_complete
         self._file = dockerfile
         self._profile = profile
         self._frontend = profile.frontend
@@ -356,7 +360,8 @@ class StageReader:
                 value = self._meta.get(name)
             if value is None:
                 # only the platform or a --build-arg of the real build gives it a value
-                scope.uncertain.add(name)
+                if name in PLATFORM_ARGS or not self._args_complete:
+                    scope.uncertain.add(name)
                 continue
             if self._frontend.arg_beats_env:
                 scope.env[name] = value
@@ -425,6 +430,8 @@ class StageReader:
         )
 
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:
+        if self._frontend.lenient_json and instruction.json_prefix is not None:
+            instruction = replace(instruction, words=instruction.json_prefix, json=True)
         problem = self._copy_problem(instruction)
         if problem:
             return Failure(line=instruction.line, message=problem)
@@ -450,7 +457,9 @@ class StageReader:
             from_=flags.get("from", [""])[0],
             link=flags.get("link", ["false"])[0] == "true",
             parents=flags.get("parents", ["false"])[0] == "true",
-            excludes=tuple(flags.get("exclude", ())),
+            excludes=()
+            if "exclude" in self._frontend.without_effect
+            else tuple(flags.get("exclude", ())),
             unpack=flags["unpack"][0] == "true" if "unpack" in flags else None,
             doubt="; ".join(doubts) or None,
         )
@@ -461,7 +470,13 @@ class StageReader:
             content = document.content
             if document.expands:
                 values = self._values(scope)
-                content = expand(content, values, dialect=self._dialect, quotes=False).text
+                content = expand(
+                    content,
+                    values,
+                    dialect=Dialect.MODERN,
+                    quotes=False,
+                    keep_escapes=self._profile.family is Family.BUILDAH,
+                ).text
             documents.append((document.name, content))
         return documents
 
@@ -478,17 +493,25 @@ class StageReader:
             key, equals, value = flag.removeprefix("--").partition("=")
             if key not in known or key not in self._frontend.flags:
                 return f"this builder does not know `--{key}` of {name}"
-            if key in seen and key != "exclude":
+            if key == "chmod" and self._profile.family is Family.BUILDAH and not _octal(value):
+                return f"`--chmod={value}` is no octal number"
+            if key in seen and key != "exclude" and self._profile.family is not Family.BUILDAH:
                 return f"duplicate flag `--{key}`"
             seen.add(key)
             if key in _BOOLEAN_FLAGS:
                 if equals and value not in {"true", "false"}:
                     return f"`--{key}` takes true or false"
-            elif not value:
+                if key == "link" and value != "false" and self._profile.family is Family.CLASSIC:
+                    return "`--link` needs BuildKit"
+            elif not equals or (not value and self._profile.family is Family.BUILDAH):
                 return f"`--{key}` needs a value"
         if "$" in dict(_first(instruction)).get("from", ""):
             return "variables are not expanded in `--from`"
         return ""
+
+
+def _octal(value: str) -> bool:
+    return bool(value) and all(digit in "01234567" for digit in value)
 
 
 def _first(instruction: Instruction) -> list[tuple[str, str]]:

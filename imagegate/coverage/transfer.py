@@ -14,6 +14,7 @@ from imagegate.coverage.gopath import (
     base,
     clean,
     has_wildcards,
+    inside,
     join,
     match,
     split,
@@ -46,8 +47,8 @@ def narrow(sent: Node, whole: Node, paths: Iterable[str], algorithm: Algorithm) 
     Raises:
         TransferError: the client fails.
     """
-    wanted = list(paths)
-    if any(clean("/" + path) == "/" for path in wanted):
+    wanted = [inside(path) for path in paths]
+    if "" in wanted:
         return sent
     strict = algorithm is Algorithm.FSUTIL_20
     followed = _follow(whole, sorted(join(".", path) for path in wanted), strict=strict)

@@ -59,6 +59,7 @@ def expand(
     escape: str = "\\",
     quotes: bool = True,
     raw: bool = False,
+    keep_escapes: bool = False,
 ) -> Expansion:
     """Substitute variables in `word` and remove quotes and escapes.
 
@@ -69,12 +70,13 @@ def expand(
         escape: the escape character of the Dockerfile.
         quotes: quotes are special; off inside heredocs.
         raw: keep quotes, escapes and unset variables as they are written.
+        keep_escapes: keep the escape characters alone.
 
     Raises:
         WordError: the builder refuses the word.
     """
     lexer = _Lexer(word, values, dialect=dialect, escape=escape, quotes=quotes, raw=raw)
-    text, words = lexer.until("")
+    text, words = lexer.until("", raw_escapes=raw or keep_escapes)
     return Expansion(text=text, words=words, unset=lexer.unset)
 
 

@@ -270,6 +270,7 @@ def _build(
             for name, folder in request.build_contexts.items()
         },
         build_args=request.build_args,
+        args_complete=False,
         target=request.target,
         bases=request.bases,
         run_keeps=request.run_keeps,

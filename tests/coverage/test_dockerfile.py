@@ -155,10 +155,28 @@ def test_onbuild_of_a_stage_runs_in_docker_and_not_in_buildah() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--exclude=x", "--parents", "--link"])
-@pytest.mark.parametrize("builder", ["classic", "classic-20.10", "buildkit-20.10", "buildah-1.28"])
+@pytest.mark.parametrize("builder", ["classic-20.10", "buildkit-20.10", "buildah-1.28"])
 def test_a_flag_that_a_builder_does_not_know_fails_its_build(flag: str, builder: str) -> None:
     with pytest.raises(AssertionError, match="does not know"):
         image(f"FROM scratch\nCOPY {flag} f /o/\n", builder)
+
+
+def test_the_classic_builder_of_docker_28_takes_exclude_and_does_nothing_with_it() -> None:
+    assert image("FROM scratch\nCOPY --exclude=g d /o/\n", "classic") == {"o/g"}
+    with pytest.raises(AssertionError, match="needs BuildKit"):
+        image("FROM scratch\nCOPY --link f /o/\n", "classic")
+
+
+@pytest.mark.parametrize(("builder", "lenient"), [("buildkit", False), ("buildah", True)])
+def test_text_behind_a_json_array_is_dropped_by_older_parsers(
+    builder: str, *, lenient: bool
+) -> None:
+    text = 'FROM scratch\nCOPY ["f", "/o/"] x\n'
+    if lenient:
+        assert image(text, builder) == {"o/f"}
+        return
+    with pytest.raises(AssertionError, match="valid pattern"):
+        image(text, builder)
 
 
 @pytest.mark.parametrize(
