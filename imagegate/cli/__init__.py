@@ -24,6 +24,10 @@ COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "coverage": (
+        "imagegate.cli.coverage",
+        "Say where each model's assets end in an image, without building it.",
+    ),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
