@@ -27,6 +27,7 @@ from imagegate.coverage.placing import (
     make_directories,
     member_nodes,
     put,
+    put_into,
 )
 from imagegate.coverage.profiles import Grammar
 from imagegate.coverage.tree import Kind, Node, directory, lookup, walk
@@ -168,10 +169,13 @@ def _copy_one(
 
 
 def _replace(image: Node, target: str, node: Node) -> None:
-    existing = lookup(image, target)
+    _refuse_directory(lookup(image, target), target)
+    put(image, target, node)
+
+
+def _refuse_directory(existing: Node | None, target: str) -> None:
     if existing is not None and existing.kind is Kind.DIRECTORY:
         raise BuildFailureError(f"cannot replace the directory `/{target}` with a file")
-    put(image, target, node)
 
 
 class _Copier:
@@ -199,10 +203,11 @@ class _Copier:
         target = join(self._goal, relative)
         path = join(self._root, relative)
         included, excluded = inherited
+        here: Node | None = None
         if node.doubt:
-            here = lookup(self._image, target)
-            if here is not None and here.kind is Kind.DIRECTORY:
-                here.doubt = here.doubt or node.doubt
+            known = lookup(self._image, target)
+            if known is not None and known.kind is Kind.DIRECTORY:
+                known.doubt = known.doubt or node.doubt
         for name in sorted(node.children):
             child = node.children[name]
             inner = f"{relative}/{name}" if relative else name
@@ -213,15 +218,16 @@ class _Copier:
             origin = f"{path}/{name}" if path else name
             if child.kind is not Kind.DIRECTORY:
                 if wanted:
-                    self._make(split(goal)[0].rstrip("/"))
-                    _replace(self._image, goal, image_node(self._job, child, origin))
+                    here = here or self._make(target)
+                    _refuse_directory(here.children.get(name), goal)
+                    put_into(here, name, image_node(self._job, child, origin))
                 continue
             if wanted:
                 self._make(goal)
             if not dropped or self._excepts:
                 self._entries(child, inner, (holds, drops))
 
-    def _make(self, path: str) -> None:
+    def _make(self, path: str) -> Node:
         """Directories in an image are merged; anything else in their place is an error."""
         here = self._image
         for part in path.split("/") if path else ():
@@ -231,6 +237,7 @@ class _Copier:
             if child.kind is not Kind.DIRECTORY:
                 raise BuildFailureError(f"cannot copy to the non-directory `/{path}`")
             here = child
+        return here
 
 
 _NO: frozenset[int] = frozenset()

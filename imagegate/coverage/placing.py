@@ -123,11 +123,11 @@ def image_node(job: Job, node: Node, path: str) -> Node:
     """Return what the file or link `node` at `path` of the source is in the image."""
     if node.kind is Kind.SPECIAL or node.kind is Kind.DIRECTORY:
         return node
-    origin = node.origin
-    if origin is None:
+    if node.origin is not None:
+        origin = replace(node.origin, steps=(*node.origin.steps, job.line))
+    else:
         name = job.source.context.name if job.source.context else ""
-        origin = Origin(context=name, path=path, emptied=node.emptied)
-    origin = replace(origin, steps=(*origin.steps, job.line))
+        origin = Origin(context=name, path=path, emptied=node.emptied, steps=(job.line,))
     return Node(
         kind=node.kind,
         children=node.children,
@@ -170,6 +170,11 @@ def put(root: Node, path: str, node: Node) -> None:
     above, name = split(path)
     parent = lookup(root, above.rstrip("/"))
     assert parent is not None
+    put_into(parent, name, node)
+
+
+def put_into(parent: Node, name: str, node: Node) -> None:
+    """Put `node` into the directory `parent`; a file remembers whose place it took."""
     before = parent.children.get(name)
     if before is not None and before.origin is not None and node.origin is not None:
         node.replaced = (before.origin, *before.replaced, *node.replaced)
