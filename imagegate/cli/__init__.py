@@ -24,6 +24,7 @@ _COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
