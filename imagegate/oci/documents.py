@@ -7,6 +7,7 @@ models only answer questions about it.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -16,6 +17,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    model_validator,
 )
 
 from imagegate.errors import ImageError
@@ -82,6 +84,10 @@ def _as_digest(value: object) -> object:
     return value
 
 
+def _none_is_empty(value: object) -> object:
+    return () if value is None else value
+
+
 DigestField = Annotated[
     Digest,
     BeforeValidator(_as_digest),
@@ -89,8 +95,30 @@ DigestField = Annotated[
 ]
 
 
+Count = Annotated[int, Field(ge=0, strict=True)]
+
+
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exact_names(cls, value: object) -> object:
+        """Refuse a known name in another case: Go's JSON reader, and so a runtime, takes it."""
+        if isinstance(value, dict):
+            known = _names(cls)
+            for name in value:
+                exact = known.get(name.casefold(), name) if isinstance(name, str) else name
+                if exact != name:
+                    raise ValueError(f"`{name}` stands for `{exact}`; readers take it differently")
+        return value
+
+
+@cache
+def _names(model: type[_Document]) -> dict[str, str]:
+    fields = model.model_fields.items()
+    names = (field.alias or name for name, field in fields)
+    return {name.casefold(): name for name in names}
 
 
 class PlatformModel(_Document):
@@ -111,7 +139,7 @@ class Descriptor(_Document):
 
     media_type: str = Field(alias="mediaType")
     digest: DigestField
-    size: int = Field(ge=0)
+    size: Count
     urls: tuple[str, ...] | None = None
     annotations: dict[str, str] | None = None
     platform: PlatformModel | None = None
@@ -119,10 +147,13 @@ class Descriptor(_Document):
 
     @property
     def is_attestation(self) -> bool:
-        """Whether this entry of an index is BuildKit's attestation manifest, not an image."""
+        """Whether this entry of an index is an attestation or other artifact, not an image.
+
+        An image's entry may say as its artifact type what its config is (descriptor.md).
+        """
         if (self.annotations or {}).get("vnd.docker.reference.type") == "attestation-manifest":
             return True
-        if self.artifact_type is not None:
+        if self.artifact_type and self.artifact_type not in CONFIG_TYPES:
             return True
         return (
             self.platform is not None
@@ -151,10 +182,13 @@ class Manifest(_Document):
 
 
 class RootFS(_Document):
-    """The layers' diff ids as the config's writer claims them (config.md, "rootfs")."""
+    """The layers' diff ids as the config's writer claims them (config.md, "rootfs").
+
+    Docker leaves ``diff_ids`` out of the config of an image without layers.
+    """
 
     type: Literal["layers"]
-    diff_ids: tuple[DigestField, ...]
+    diff_ids: Annotated[tuple[DigestField, ...], BeforeValidator(_none_is_empty)] = ()
 
 
 class HistoryEntry(_Document):
@@ -164,7 +198,7 @@ class HistoryEntry(_Document):
     created_by: str | None = None
     comment: str | None = None
     author: str | None = None
-    empty_layer: bool = False
+    empty_layer: Annotated[bool, Field(strict=True)] = False
 
 
 class ContainerConfig(_Document):
@@ -225,7 +259,9 @@ def parse_json(content: bytes, what: str) -> dict[str, Any]:
         ImageError: the bytes are not one JSON object.
     """
     try:
-        value = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
+        value = json.loads(
+            content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
+        )
     except (ValueError, RecursionError) as error:
         raise ImageError(f"{what} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -241,6 +277,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name `{twice}` stands twice in one object")
     return result
+
+
+def _no_constant(name: str) -> None:
+    """Refuse ``NaN`` and the infinities, which JSON (RFC 8259) does not have."""
+    raise ValueError(f"`{name}` is no JSON value")
 
 
 def canonical_json(value: object) -> bytes:

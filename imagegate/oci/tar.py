@@ -124,20 +124,28 @@ def scan_tar(chunks: Iterable[bytes], want: Want = want_nothing) -> Iterator[Tar
         ImageError: the stream is cut, a header is broken or read differently by readers in use,
             or bytes follow the end marker.
     """
-    return _Scanner(Cursor(chunks), want).entries()
+    return Scanner(Cursor(chunks), want, what="layer").entries()
 
 
-class _Scanner:
-    """The state of one pass: the cursor, and what extended headers said of the entry to come."""
+class Scanner:
+    """The state of one pass: the cursor, and what extended headers said of the entry to come.
 
-    def __init__(self, cursor: Cursor, want: Want) -> None:
+    Args:
+        cursor: where the stream stands.
+        want: as for :func:`scan_tar`.
+        what: how messages name the stream.
+    """
+
+    def __init__(self, cursor: Cursor, want: Want, *, what: str) -> None:
         self._cursor = cursor
+        self._what = what
         self._want = want
         self._holes = 0
         self._records: dict[str, bytes] = {}
         self._flags: set[bytes] = set()
 
     def entries(self) -> Iterator[TarEntry]:
+        """Yield every entry; see :func:`scan_tar`."""
         cursor = self._cursor
         start = 0
         try:
@@ -155,7 +163,7 @@ class _Scanner:
                     self._records, self._flags = {}, set()
         except Damage as damage:
             raise ImageError(
-                f"malformed layer: {damage} (at byte {start} of the uncompressed tar)"
+                f"malformed {self._what}: {damage} (at byte {start} of the uncompressed tar)"
             ) from damage
 
     def _header(self) -> bytes | None:

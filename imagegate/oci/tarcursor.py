@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+_FILE_CHUNK = 1 << 16
 
 
 class Cursor:
@@ -82,3 +84,31 @@ class Cursor:
                 self._chunk, self._view, self._at = following, memoryview(following), 0
                 return True
         return False
+
+
+class FileCursor(Cursor):
+    """A position in a file that can be wound forward without reading.
+
+    Args:
+        stream: a file at its start.
+        size: its size in bytes.
+    """
+
+    __slots__ = ("_size", "_stream")
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        super().__init__(iter(lambda: stream.read(_FILE_CHUNK), b""))
+        self._stream = stream
+        self._size = size
+
+    def skip(self, count: int) -> bool:
+        """Pass `count` bytes; returns whether there were so many."""
+        if self._at + count <= len(self._chunk):
+            return super().skip(count)
+        target = self.offset + count
+        if target > self._size:
+            return False
+        self._stream.seek(target)
+        self._chunk, self._view = b"", memoryview(b"")
+        self._before, self._at = target, 0
+        return True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from imagegate.oci.blob import Hasher
 
-# chunks in flight between two threads; chunks of 2 MiB; this bounds the memory of one pass
+# chunks of 2 MiB in flight between two threads; this bounds the memory of one pass
 _DEPTH = 6
 
 _T = TypeVar("_T")

@@ -34,7 +34,8 @@ def open_image(location: str, *, platform: Platform | None = None) -> ImageSourc
     if not colon or transport not in (*_ARCHIVES, "oci"):
         transport, rest = "", location
     target, at, digest_text = rest.rpartition("@")
-    if not at:
+    # a folder may have an `@` in its name
+    if not at or Path(rest).exists():
         target, digest_text = rest, ""
     try:
         digest = Digest.parse(digest_text) if digest_text else None

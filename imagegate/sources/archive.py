@@ -6,8 +6,8 @@ digest, and what is missing is an error, so a damaged outer tar cannot shorten a
 
 from __future__ import annotations
 
+import io
 import posixpath
-import tarfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -17,6 +17,8 @@ from imagegate.oci.blob import read_document
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import DOCUMENT_LIMIT, ImageConfig, parse_document
 from imagegate.oci.image import Image, ImageSource, Layer, layers_of
+from imagegate.oci.tar import Kind
+from imagegate.oci.tarindex import Member, locate_members
 from imagegate.sources.layout import LayoutSource
 
 if TYPE_CHECKING:
@@ -37,46 +39,83 @@ class _SavedImage(BaseModel):
 
 
 class Archive:
-    """The files of an uncompressed tar, opened by name."""
+    """The files of an uncompressed tar, opened by name; each opening has a position of its own."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - lives as long as the source
-            self._members = {posixpath.normpath(m.name): m for m in self._tar}
-        except tarfile.TarError as error:
-            raise ImageError(
-                f"`{path}` is not an uncompressed tar archive: {error}",
-                hint="`docker save` writes one; unpack a compressed archive first",
-            ) from error
+            with path.open("rb") as stream:
+                size = stream.seek(0, io.SEEK_END)
+                stream.seek(0)
+                # of two entries with one name the last counts, as for `docker load`
+                self._members = {found.path: found for found in locate_members(stream, size)}
         except OSError as error:
             raise ImageError(f"cannot read `{path}`: {error.strerror}") from error
+        except ImageError as error:
+            raise ImageError(
+                f"`{path}` is not an uncompressed tar archive: {error.message}",
+                hint="`docker save` writes one; unpack a compressed archive first",
+            ) from error
 
     def open(self, name: str) -> BinaryIO | None:
         """Open the file, following links inside the archive, or return ``None``."""
         member = self._member(name)
         if member is None:
             return None
-        stream = self._tar.extractfile(member)
-        return cast("BinaryIO", stream) if stream is not None else None
+        try:
+            return cast("BinaryIO", _Slice(self._path, member))
+        except OSError as error:
+            raise ImageError(f"cannot read `{self._path}`: {error.strerror}") from error
 
     def exists(self, name: str) -> bool:
         """Say whether there is such a file."""
         return self._member(name) is not None
 
-    def _member(self, name: str) -> tarfile.TarInfo | None:
-        name = posixpath.normpath(name)
+    def _member(self, name: str) -> Member | None:
+        name = _inside(name)
         for _ in range(_LINK_LIMIT):
             member = self._members.get(name)
-            if member is None or member.isreg():
+            if member is None or member.kind is Kind.FILE:
                 return member
-            if member.issym():
-                name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-            elif member.islnk():
-                name = posixpath.normpath(member.linkname)
+            if member.kind is Kind.SYMLINK:
+                name = _inside(posixpath.join(posixpath.dirname(name), member.target))
+            elif member.kind is Kind.HARDLINK:
+                name = member.target
             else:
                 return None
         raise ImageError(f"`{name}` in `{self._path}` is a link in a circle")
+
+
+class _Slice(io.RawIOBase):
+    """One member's bytes in the archive's file."""
+
+    def __init__(self, path: Path, member: Member) -> None:
+        super().__init__()
+        self._stream = path.open("rb", buffering=0)
+        self._left = member.size
+        self._stream.seek(member.offset)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        content = self.read(memoryview(buffer).nbytes)
+        buffer[: len(content)] = content
+        return len(content)
+
+    def read(self, size: int = -1, /) -> bytes:
+        content = self._stream.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(content)
+        return content
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _inside(name: str) -> str:
+    """Normalise a name; the archive's root has nothing above it."""
+    return posixpath.normpath(f"/{name}").lstrip("/")
 
 
 class ClassicArchiveSource:
