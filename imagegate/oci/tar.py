@@ -113,18 +113,21 @@ def want_nothing(_path: str, _size: int, _head: bytes, /) -> None:
     """Want no file's bytes."""
 
 
-def scan_tar(chunks: Iterable[bytes], want: Want = want_nothing) -> Iterator[TarEntry]:
+def scan_tar(
+    chunks: Iterable[bytes], want: Want = want_nothing, *, hole_limit: int = _HOLE_LIMIT
+) -> Iterator[TarEntry]:
     """Yield the entries of one tar stream and hash every file in it.
 
     Args:
         chunks: the uncompressed stream in pieces of any size.
         want: asked once for each regular file; its sink gets the bytes before the entry is yielded.
+        hole_limit: bytes to which the holes of all sparse files may add up.
 
     Raises:
         ImageError: the stream is cut, a header is broken or read differently by readers in use,
             or bytes follow the end marker.
     """
-    return Scanner(Cursor(chunks), want, what="layer").entries()
+    return Scanner(Cursor(chunks), want, what="layer", hole_limit=hole_limit).entries()
 
 
 class Scanner:
@@ -134,13 +137,17 @@ class Scanner:
         cursor: where the stream stands.
         want: as for :func:`scan_tar`.
         what: how messages name the stream.
+        hole_limit: as for :func:`scan_tar`.
     """
 
-    def __init__(self, cursor: Cursor, want: Want, *, what: str) -> None:
+    def __init__(
+        self, cursor: Cursor, want: Want, *, what: str, hole_limit: int = _HOLE_LIMIT
+    ) -> None:
         self._cursor = cursor
         self._what = what
         self._want = want
         self._holes = 0
+        self._hole_limit = hole_limit
         self._records: dict[str, bytes] = {}
         self._flags: set[bytes] = set()
 
@@ -277,7 +284,7 @@ class Scanner:
         if sparse.stored != stored - sparse.taken:
             raise Damage(f"the sparse map of `{path}` does not fit its stored size")
         self._holes += sparse.size - sparse.stored
-        if self._holes > _HOLE_LIMIT:
+        if self._holes > self._hole_limit:
             raise Damage(f"holes of sparse files add up to {self._holes} bytes at `{path}`")
         sink = self._want(path, sparse.size, head_of(sparse, self._cursor))
         digest = sha256()
