@@ -151,7 +151,7 @@ VALID = st.sampled_from(
 
 
 @given(VALID, st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_changed_bytes_are_read_or_refused(content: bytes, changes: list[tuple[int, int]]) -> None:
     changed = bytearray(content)
     for position, value in changes:
@@ -164,7 +164,7 @@ def test_changed_bytes_are_read_or_refused(content: bytes, changes: list[tuple[i
     st.lists(st.tuples(st.integers(0, 511), st.binary(min_size=1, max_size=12)), max_size=3),
     st.integers(0, 3),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_changed_headers_with_a_right_checksum_are_read_or_refused(
     content: bytes, changes: list[tuple[int, bytes]], which: int
 ) -> None:
@@ -198,7 +198,7 @@ FIELD = st.one_of(
     ),
     st.binary(max_size=2048),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_headers_of_random_fields_are_read_or_refused(blocks: list[bytes], rest: bytes) -> None:
     read_or_refused(b"".join(blocks) + rest)
     read_or_refused(b"".join(blocks) + END)
@@ -234,7 +234,7 @@ _SPARSE_VALUES = st.one_of(
     st.binary(max_size=1200),
     st.sampled_from([b"0", b"S", b"5"]),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_random_sparse_maps_are_read_or_refused(
     records: list[tuple[bytes, bytes]], content: bytes, flag: bytes
 ) -> None:
