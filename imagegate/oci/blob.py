@@ -137,10 +137,10 @@ def read_document(
     Raises:
         ImageError: it is larger than `limit` bytes, or not what was promised.
     """
-    if size is not None and size > limit:
-        raise ImageError(f"{what} claims {size} bytes; such a document has at most {limit}")
     reader = VerifiedReader(stream, what=what, digest=digest, size=size)
     with reader:
+        if size is not None and size > limit:
+            raise ImageError(f"{what} claims {size} bytes; such a document has at most {limit}")
         pieces = []
         while piece := reader.read(CHUNK):
             pieces.append(piece)

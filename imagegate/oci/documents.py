@@ -249,7 +249,8 @@ def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
-        raise ImageError(f"{what} is malformed: `{where}`: {first['msg'].lower()}") from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise ImageError(f"{what} is malformed: `{where}`: {said[:1].lower()}{said[1:]}") from error
 
 
 def parse_json(content: bytes, what: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def open_image(location: str, *, platform: Platform | None = None) -> ImageSourc
             f"bad image location `{location}`: {error.message}", hint=error.hint
         ) from error
     path = Path(target)
-    if not path.exists():
+    if not target or not path.exists():
         raise UsageError(
             f"no image at `{location}`",
             hint="give `oci:FOLDER`, `docker-archive:FILE` or a path that exists",
