@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,11 @@ class TextIndex:
 
     def __iter__(self) -> Iterator[Node]:
         return map(_parse_line, self._lines)
+
+    def owners(self) -> Counter[str]:
+        """Count the paths that each owner claims."""
+        found = (line.split("\t", 7)[6] for line in self._lines)
+        return Counter(_unescape(owner) for owner in found if owner)
 
     def get(self, path: str) -> Node | None:
         """Return what stands at exactly this path."""

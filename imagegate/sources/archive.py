@@ -7,6 +7,7 @@ digest, and what is missing is an error, so a damaged outer tar cannot shorten a
 from __future__ import annotations
 
 import io
+import os
 import posixpath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -38,17 +39,45 @@ class _SavedImage(BaseModel):
     layers: tuple[str, ...] = Field(alias="Layers")
 
 
+class _File(io.FileIO):
+    """A file that closes with its last reader: neither source nor layer stream owns it alone."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Section(io.RawIOBase):
+    """One member's bytes; reads by position, so that several can be read side by side."""
+
+    def __init__(self, file: _File, start: int, size: int) -> None:
+        super().__init__()
+        self._file = file
+        self._at = start
+        self._end = start + size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        wanted = min(self._end - self._at, memoryview(buffer).nbytes)
+        chunk = os.pread(self._file.fileno(), wanted, self._at)
+        buffer[: len(chunk)] = chunk
+        self._at += len(chunk)
+        return len(chunk)
+
+
 class Archive:
-    """The files of an uncompressed tar, opened by name; each opening has a position of its own."""
+    """The files of an uncompressed tar, opened by name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with path.open("rb") as stream:
-                size = stream.seek(0, io.SEEK_END)
-                stream.seek(0)
-                # of two entries with one name the last counts, as for `docker load`
-                self._members = {found.path: found for found in locate_members(stream, size)}
+            self._file = _File(path)
+            size = self._file.seek(0, io.SEEK_END)
+            self._file.seek(0)
+            # of two entries with one name the last counts, as for `docker load`
+            found = locate_members(cast("BinaryIO", self._file), size)
+            self._members = {member.path: member for member in found}
         except OSError as error:
             raise ImageError(f"cannot read `{path}`: {error.strerror}") from error
         except ImageError as error:
@@ -62,10 +91,7 @@ class Archive:
         member = self._member(name)
         if member is None:
             return None
-        try:
-            return cast("BinaryIO", _Slice(self._path, member))
-        except OSError as error:
-            raise ImageError(f"cannot read `{self._path}`: {error.strerror}") from error
+        return cast("BinaryIO", _Section(self._file, member.offset, member.size))
 
     def exists(self, name: str) -> bool:
         """Say whether there is such a file."""
@@ -84,33 +110,6 @@ class Archive:
             else:
                 return None
         raise ImageError(f"`{name}` in `{self._path}` is a link in a circle")
-
-
-class _Slice(io.RawIOBase):
-    """One member's bytes in the archive's file."""
-
-    def __init__(self, path: Path, member: Member) -> None:
-        super().__init__()
-        self._stream = path.open("rb", buffering=0)
-        self._left = member.size
-        self._stream.seek(member.offset)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        content = self.read(memoryview(buffer).nbytes)
-        buffer[: len(content)] = content
-        return len(content)
-
-    def read(self, size: int = -1, /) -> bytes:
-        content = self._stream.read(self._left if size < 0 else min(size, self._left))
-        self._left -= len(content)
-        return content
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
 
 
 def _inside(name: str) -> str:
@@ -187,14 +186,22 @@ class ClassicArchiveSource:
         )
 
 
-def open_archive(path: Path, *, digest: Digest | None, platform: Platform | None) -> ImageSource:
+def open_archive(
+    path: Path, *, digest: Digest | None, platform: Platform | None, location: str | None = None
+) -> ImageSource:
     """Open an image archive of either form.
+
+    Args:
+        path: where it is.
+        digest: the manifest or index to choose, where the archive has more than one.
+        platform: what to choose in an index of several platforms.
+        location: how messages name it, where it is not a file of the caller's.
 
     Raises:
         ImageError: it is not an archive, or holds no such image.
     """
     archive = Archive(path)
-    location = f"the archive `{path}`"
+    location = location or f"the archive `{path}`"
     if archive.exists("index.json") and archive.exists("oci-layout"):
         return LayoutSource(archive, location, digest=digest, platform=platform)
     if digest is not None:

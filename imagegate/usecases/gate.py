@@ -11,17 +11,14 @@ from imagegate.checks import CHECKS
 from imagegate.checks.evidence import BaseLayer, Change, Evidence, Proof
 from imagegate.errors import LockError
 from imagegate.facts import Distribution, Facts
-from imagegate.oci.layer import LayerReading, read_layer
+from imagegate.oci.layer import read_layer
 from imagegate.rootfs import FileTree
 from imagegate.verdict import Cost, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from imagegate.catalog.collect import Collector
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
-    from imagegate.oci.image import ImageSource, Layer
+    from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState
 
@@ -59,7 +56,13 @@ def judge(
     total = sum(layer.descriptor.size for layer in added if layer.descriptor)
     with reporter.task("reading added layers", total or None) as task:
         for layer in added:
-            reading = _read(layer, source, collector, task.advance)
+            # a base layer that is not the base's was computed above; its claim is judged there
+            judged = layer.number <= len(proofs)
+            blob = replace(layer.blob, diff_id=None) if judged else layer.blob
+            reading = read_layer(
+                source.open_layer(layer), blob, want=collector.want, progress=task.advance
+            )
+            collector.end_layer(reading.entries)
             tree.apply(reading.entries, layer.number)
             meter.read += reading.compressed
     changes = _changes(lock, tree, is_prefix=is_prefix)
@@ -151,16 +154,6 @@ def _prove(
         computed_diff_id=computed,
         proof=proof,
     )
-
-
-def _read(
-    layer: Layer, source: ImageSource, collector: Collector, advance: Callable[[int], object]
-) -> LayerReading:
-    reading = read_layer(
-        source.open_layer(layer), layer.blob, want=collector.want, progress=advance
-    )
-    collector.end_layer(reading.entries)
-    return reading
 
 
 def _changes(lock: Lock, tree: FileTree, *, is_prefix: bool) -> tuple[Change, ...]:

@@ -9,9 +9,8 @@ from imagegate.errors import RefusedError
 from imagegate.oci.digest import Digest
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
-from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import built_location
+from imagegate.usecases.verify import open_judged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +66,7 @@ def promote_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    location = image or built_location(workspace, name)
-    source = open_image(location, platform=state.recipe.platform)
+    source = open_judged(workspace, state, image)
     verdict, evidence = judge(state, lock, source, reporter)
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)

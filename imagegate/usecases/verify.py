@@ -9,9 +9,10 @@ from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
+    from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
-    from imagegate.workspace import Workspace
+    from imagegate.workspace import RecipeState, Workspace
 
 
 def verify_recipe(
@@ -32,22 +33,28 @@ def verify_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    location = image or built_location(workspace, name)
-    source = open_image(location, platform=state.recipe.platform)
+    source = open_judged(workspace, state, image)
     verdict, _ = judge(state, lock, source, reporter)
     return verdict
 
 
-def built_location(workspace: Workspace, name: str) -> str:
-    """Return where a recipe's build is.
+def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> ImageSource:
+    """Open the image that is to be judged: the named one, or the recipe's build.
 
     Raises:
-        UsageError: it is not built.
+        UsageError: there is no such image.
+        ImageError: it cannot be read.
     """
+    platform = state.recipe.platform
+    if image is not None:
+        return open_image(image, platform=platform)
+    name = state.recipe.name
     layout = workspace.layout(name)
+    # relative, so that a verdict says the same wherever the workspace lies
+    relative = workspace.relative(layout)
     if not layout.is_dir():
         raise UsageError(
-            f"`{name}` is not built here: `{workspace.relative(layout)}` does not exist",
+            f"`{name}` is not built here: `{relative}` does not exist",
             hint=f"run `imagegate build {name}`, or name an image with `--image`",
         )
-    return f"oci:{layout}"
+    return open_image(f"oci:{relative}", platform=platform, folder=workspace.root)
