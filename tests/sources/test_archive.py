@@ -221,7 +221,9 @@ def test_a_cut_archive_is_an_error(tmp_path: Path, form: str, share: float) -> N
         readings(open_image(str(path)))
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 10_240, b"not a tar" * 200, gzip.compress(b"x", mtime=0)])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 10_240, b"not a tar" * 200, gzip.compress(b"x", mtime=0)]
+)
 def test_what_is_no_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(content)
