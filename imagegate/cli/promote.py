@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -14,12 +14,11 @@ from imagegate.cli.common import (
     end_on_sigterm,
     find_workspace,
     insecure_option,
+    passphrase_option,
+    read_key,
     reporter,
     workspace_option,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command()
@@ -35,6 +34,14 @@ if TYPE_CHECKING:
 )
 @click.option("--rollback", is_flag=True, help="Publish the state before the current one again.")
 @insecure_option
+@click.option(
+    "--sign",
+    "key",
+    metavar="KEYFILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Sign the image and its statements with this private key, beside the image.",
+)
+@passphrase_option
 @workspace_option
 def command(
     name: str,
@@ -43,6 +50,8 @@ def command(
     base: str | None,
     rollback: bool,
     insecure: bool,
+    key: Path | None,
+    passphrase_file: Path | None,
     workspace: Path | None,
 ) -> int:
     """Judge NAME again from its bytes and publish profiles/NAME.env; refuse unless PASSED.
@@ -60,6 +69,8 @@ def command(
     found = find_workspace(workspace)
     found.recipe_path(name)
     if rollback:
+        if key is not None:
+            raise UsageError("`--rollback` publishes what was promoted before; nothing is signed")
         if image is not None or to is not None:
             raise UsageError("`--rollback` takes the state that was published before, not an image")
         state = ProfileStore(found.profiles()).rollback(name)
@@ -72,11 +83,12 @@ def command(
         found,
         name,
         image=image,
-        promoted_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        promoted_at=datetime.now(UTC),
         promoted_by=getpass.getuser(),
         reporter=reporter(),
         push=push,
         insecure=insecure,
+        signer=read_key(key, passphrase_file) if key is not None else None,
     )
     click.echo(render_text(outcome.verdict), nl=False)
     if outcome.profile is None:

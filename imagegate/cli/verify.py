@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +17,15 @@ from imagegate.cli.common import (
     reporter,
     workspace_option,
 )
+from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from imagegate.checks.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
+    from imagegate.verdict import Verdict
+    from imagegate.workspace import Workspace
 
 
 @click.command()
@@ -29,7 +37,32 @@ if TYPE_CHECKING:
     "registry/repository@sha256:…, docker-daemon:NAME, podman:NAME.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice([form.value for form in Format]),
+    default=Format.TEXT.value,
+    show_default=True,
+    help="How standard output tells it; SARIF and JUnit hold all recipes in one document.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report as one HTML file too, which needs no network to be read.",
+)
+@click.option(
+    "--attested",
+    "key",
+    metavar="KEYFILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
+)
+@click.option(
+    "--max-age",
+    metavar="HOURS",
+    type=click.FloatRange(min=0),
+    default=168.0,
+    show_default=True,
+    help="How old a stored verdict may be.",
 )
 @click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
@@ -48,6 +81,9 @@ def command(
     names: tuple[str, ...],
     image: str | None,
     form: str,
+    html: Path | None,
+    key: Path | None,
+    max_age: float,
     details: bool,
     probe: bool,
     engine: EngineName,
@@ -57,10 +93,11 @@ def command(
     """Judge the images of the named recipes, or of all, from their bytes.
 
     Reads the manifest, the config, the lock and the added layers; the base is not read.
+    Inside GitHub Actions the job's summary gets the report too.
     """
+    from imagegate import __version__
     from imagegate.errors import UsageError
-    from imagegate.report.document import render_json
-    from imagegate.report.text import render_text
+    from imagegate.report.formats import render
     from imagegate.usecases.verify import verify_recipe
 
     found = find_workspace(workspace)
@@ -71,21 +108,68 @@ def command(
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
-    passed = True
-    for name in chosen:
-        verdict = verify_recipe(
+    if key is not None and html is not None:
+        raise UsageError(
+            "`--html` shows what an image holds, a stored verdict does not",
+            hint="leave `--attested` out: the image is judged from its bytes",
+        )
+    if key is not None and probe:
+        raise UsageError("`--probe` runs the image; `--attested` looks at a stored verdict only")
+    if key is not None:
+        verdicts = _attested(found, chosen, image, key, max_age)
+    else:
+        verify = partial(
+            verify_recipe,
             found,
-            name,
             image=image,
             reporter=reporter(),
             insecure=insecure,
             probe_with=engine if probe else None,
         )
-        passed = passed and verdict.passed
-        report = (
-            render_json(verdict).decode()
-            if form == "json"
-            else render_text(verdict, details=details)
+        verdicts = _judged([verify(name) for name in chosen], html)
+    write_job_summary(verdicts)
+    click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+def _judged(judged: Sequence[tuple[Verdict, Evidence]], html: Path | None) -> list[Verdict]:
+    from imagegate import __version__
+
+    if html is not None:
+        from imagegate.report.html import render_html
+        from imagegate.workspace.atomic import write_file
+
+        write_file(html, render_html(judged, version=__version__).encode())
+    return [verdict for verdict, _ in judged]
+
+
+def _attested(
+    workspace: Workspace, names: Sequence[str], image: str | None, key: Path, max_age: float
+) -> list[Verdict]:
+    from imagegate.signing.keys import read_verifier
+    from imagegate.usecases.attested import verify_attested
+
+    verifier = read_verifier(key)
+    return [
+        verify_attested(
+            workspace,
+            name,
+            image=image,
+            verifier=verifier,
+            now=datetime.now(UTC),
+            max_age=timedelta(hours=max_age),
+            reporter=reporter(),
         )
-        click.echo(report, nl=False)
-    return 0 if passed else 1
+        for name in names
+    ]
+
+
+def write_job_summary(verdicts: Sequence[Verdict]) -> None:
+    """Add the report to the job's summary, where GitHub Actions asks for one."""
+    from imagegate import __version__
+    from imagegate.report.formats import render
+
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(render(verdicts, Format.MARKDOWN, version=__version__, details=False))

@@ -10,18 +10,22 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
+from imagegate.signing.locations import open_store
 from imagegate.sources.registry import push_image
+from imagegate.usecases.attest import sign_verdict, timestamp
 from imagegate.usecases.gate import judge
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
 from imagegate.usecases.verify import open_judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from imagegate.checks.evidence import Evidence
     from imagegate.oci.image import ImageSource
     from imagegate.recipe import Recipe
+    from imagegate.signing.keys import Signer
     from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
@@ -74,11 +78,12 @@ def promote_recipe(
     name: str,
     *,
     image: str | None,
-    promoted_at: str,
+    promoted_at: datetime,
     promoted_by: str,
     reporter: Reporter,
     push: Push | None = None,
     insecure: bool = False,
+    signer: Signer | None = None,
 ) -> PromoteOutcome:
     """Publish a recipe's image for launchers, if it passes.
 
@@ -86,17 +91,19 @@ def promote_recipe(
         workspace: where the recipe and its lock are.
         name: the recipe, and so the profile.
         image: where the image is, its build if ``None``.
-        promoted_at: when, ISO 8601 in UTC.
+        promoted_at: when.
         promoted_by: who.
         reporter: where progress goes.
         push: where the image goes before the profile names it; it stays where it is if ``None``.
         insecure: allow plain http to a registry that `image` names.
+        signer: signs the image and its statements, where it is then, before the profile names it.
 
     Raises:
         RefusedError: the image passed and has no manifest digest that could be published.
         BlobMissing: a layer has to be pushed and is nowhere.
         DigestMismatch: the registry keeps or serves other bytes than it was given.
         FetchError: the registry refuses or fails.
+        AttestationError: what was signed does not count where it was put.
         ProfileError: the profile cannot be written.
     """
     state = workspace.state(name)
@@ -116,13 +123,28 @@ def promote_recipe(
     if push is not None:
         pushed, moved = _push(workspace, state.recipe, source, push, reporter)
         repository = pushed.name
+    if signer is not None:
+        kept = f"{pushed.name}@{pushed.digest}" if pushed is not None else image
+        # before the profile: launchers never read of an image whose signature is not there
+        sign_verdict(
+            workspace,
+            verdict,
+            evidence,
+            store=open_store(
+                kept or f"oci:{workspace.layout(name)}",
+                insecure=insecure or (push is not None and push.insecure),
+            ),
+            signer=signer,
+            at=promoted_at,
+            reporter=reporter,
+        )
     report = render_json(verdict)
     digest = str(Digest.of(report))
     published = PublishedState(
         env=_environment(evidence, repository, verdict.image, digest),
         settings=dict(state.recipe.document.profile.settings),
         verdict=digest,
-        promoted_at=promoted_at,
+        promoted_at=timestamp(promoted_at),
         promoted_by=promoted_by,
     )
     path = ProfileStore(workspace.profiles()).publish(name, published, report)

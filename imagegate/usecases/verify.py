@@ -29,8 +29,8 @@ def verify_recipe(
     reporter: Reporter,
     insecure: bool = False,
     probe_with: EngineName | None = None,
-) -> Verdict:
-    """Judge a recipe's image from its bytes.
+) -> tuple[Verdict, Evidence]:
+    """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
     Args:
         workspace: where the recipe and its lock are.
@@ -51,14 +51,14 @@ def verify_recipe(
     source = open_judged(workspace, state, image, insecure=insecure)
     verdict, evidence = judge(state, lock, source, reporter)
     if probe_with is not None:
-        verdict = _probed(verdict, evidence, source, probe_with, reporter)
+        verdict, evidence = _probed(verdict, evidence, source, probe_with, reporter)
     if isinstance(source, RegistrySource):
         traffic = source.client.traffic
         reporter.say(
             f"the registry sent {traffic.received} bytes in {traffic.requests} answers "
             f"({format_bytes(traffic.received)}; added layers: {format_bytes(verdict.cost.added)})"
         )
-    return verdict
+    return verdict, evidence
 
 
 def _probed(
@@ -67,8 +67,8 @@ def _probed(
     source: ImageSource,
     engine_name: EngineName,
     reporter: Reporter,
-) -> Verdict:
-    """Run the judged image, by its id, and add what it says to the verdict."""
+) -> tuple[Verdict, Evidence]:
+    """Run the judged image, by its id, and add what it says to the verdict and its evidence."""
     from imagegate.checks.probe import PROBE
     from imagegate.engines.container.probe import identities_of, probe, pull
     from imagegate.engines.container.tools import find_engine
@@ -89,8 +89,8 @@ def _probed(
             {reading.path for reading in evidence.facts.native if reading.component == "nccl"}
         ),
     )
-    report = PROBE.judge(replace(evidence, observation=observation))
-    return replace(verdict, reports=(*verdict.reports, report))
+    evidence = replace(evidence, observation=observation)
+    return replace(verdict, reports=(*verdict.reports, PROBE.judge(evidence))), evidence
 
 
 def open_judged(

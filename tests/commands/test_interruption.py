@@ -59,8 +59,16 @@ def stopped(
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("command", ["lock", "build", "promote"])
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        ("lock", signal.SIGKILL),
+        ("lock", signal.SIGINT),
+        ("build", signal.SIGKILL),
+        ("build", signal.SIGTERM),
+        ("promote", signal.SIGKILL),
+    ],
+)
 def test_a_stop_at_any_step_leaves_old_or_new_and_a_second_run_completes(
     command: str, number: signal.Signals, world: World
 ) -> None:
@@ -82,7 +90,7 @@ def test_a_stop_at_any_step_leaves_old_or_new_and_a_second_run_completes(
     if command == "build":
         assert new == old  # a build is a function of its lock
 
-    for step in sorted({1, 2, steps // 3, steps // 2, steps - 2, steps - 1, steps}):
+    for step in sorted({1, steps // 2, steps - 1, steps}):
         result = stopped(world, step, number, *arguments)
         assert result.returncode in (-number, 130, 0)
         if command == "promote":

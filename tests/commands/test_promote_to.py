@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def promote(world: World, to: str, base: str | None = None) -> PromoteOutcome:
         Workspace(world.root),
         "demo",
         image=None,
-        promoted_at="2026-11-29T00:00:00Z",
+        promoted_at=datetime(2026, 11, 29, tzinfo=UTC),
         promoted_by="somebody",
         reporter=Silent(),
         push=Push(to=Destination.parse(to), base=base, clock=ManualClock()),

@@ -20,6 +20,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     buildx = "usr/libexec/docker/cli-plugins/docker-buildx"
     plugin = find_tool("docker-buildx", buildx)
     assert plugin, f"put Debian sid's docker-buildx below `.peers` ({buildx})"
+    (folder / "config.json").write_text("{}")  # podman reads it too and wants it to be there
     (folder / "cli-plugins").mkdir()
     (folder / "cli-plugins/docker-buildx").symlink_to(plugin)
     before = dict(os.environ)

@@ -89,7 +89,10 @@ def stage_context(
     rendered = render_dockerfile(recipe, lock, dialect, template=template, where=where)
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(rendered)
-    (folder / ".dockerignore").write_text(_ignore_file(images, lock, wheels))
+    ignored = _ignore_file(images, lock, wheels)
+    # builders prefer the one that is named after the Dockerfile, where they know it
+    for name in (OWN_IGNORE_FILE, ".dockerignore"):
+        (folder / name).write_text(ignored)
     _normalise(folder)
     return Context(folder=folder, dockerfile=dockerfile)
 
