@@ -220,7 +220,8 @@ class LockParts:
 def encode_lock(parts: LockParts) -> dict[str, bytes]:
     """Write a lock: file name to bytes. The same parts give the same bytes."""
     canonical: dict[str, bytes] = {
-        BASE: canonical_json(parts.base.model_dump(mode="json")),
+        # what is absent is left out: most facts of most files are
+        BASE: canonical_json(parts.base.model_dump(mode="json", exclude_defaults=True)),
         REQUIREMENTS: "".join(f"{w.requirement}\n" for w in sorted(parts.wheels)).encode(),
         LAYER: _encode_index(parts.layer),
         ASSETS: canonical_json(
