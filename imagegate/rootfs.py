@@ -131,6 +131,10 @@ class FileTree:
             return node
         return None if path in self._removed else self._lower.get(path)
 
+    def below(self, path: str) -> Node | None:
+        """Return what the lower index has at a path, whatever the layers on top did to it."""
+        return self._lower.get(path)
+
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory, in order of path."""
         found = {

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from imagegate.catalog import elf, loader, native, python, startup, system
 from imagegate.catalog.collect import Collector
 from imagegate.facts import Distribution, Facts, MetadataRemnant
+from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from imagegate.catalog.collect import Interest
-    from imagegate.facts import RecordContradiction
-    from imagegate.rootfs import FileTree
+    from imagegate.facts import ElfFile, RecordContradiction
+    from imagegate.rootfs import FileTree, Node
 
 
 def new_collector(*more: Interest) -> Collector:
@@ -86,9 +87,27 @@ def read_facts(
         remnants=tuple(sorted(remnants)),
         native=native.readings(collector, nodes),
         links=native.links(tree, nodes),
-        elf=elf.elf_files(collector, nodes),
+        elf=tuple(
+            sorted([*elf.elf_files(collector, nodes), *_linked_elf(tree, collector, nodes, known)])
+        ),
         packages=system.packages(collector, nodes),
         loader=loader.loader_files(collector, nodes),
         startup=startup.startup_files(collector, nodes),
         interpreters=startup.interpreters(collector, nodes),
     )
+
+
+def _linked_elf(
+    tree: FileTree, collector: Collector, nodes: Collection[Node], known: Facts | None
+) -> list[ElfFile]:
+    """Take over what is known of a base's file where a layer gave it one more name."""
+    unread = [n for n in nodes if n.kind is Kind.FILE and not collector.has_read(n)]
+    if not unread or known is None:
+        return []
+    located = ((tree.below(file.path), file) for file in known.elf)
+    by_content = {node.sha256: file for node, file in located if node is not None}
+    return [
+        replace(by_content[node.sha256], path=node.path)
+        for node in unread
+        if node.sha256 in by_content
+    ]

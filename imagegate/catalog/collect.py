@@ -133,6 +133,7 @@ class Collector:
         self._any = re.compile("|".join(patterns) or r"(?!)")
         self._pending: dict[str, list[tuple[str, Extract]]] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
+        self._read: set[str] = set()
 
     def want(self, path: str, size: int, head: bytes, /) -> Sink | None:
         """Answer the tar scanner (:class:`imagegate.oci.tar.Want`)."""
@@ -156,10 +157,16 @@ class Collector:
             for name, extract in extracts:
                 self._kept[name, digests[path]] = extract.finish()
         self._pending.clear()
+        self._read.update(digests.values())
 
     def absorb(self, other: Collector) -> None:
         """Take over all extracts of another collector."""
         self._kept.update(other._kept)
+        self._read.update(other._read)
+
+    def has_read(self, node: Node) -> bool:
+        """Say whether a file's bytes streamed past; a hard link to a file below did not."""
+        return node.sha256 in self._read
 
     def extracts(self, name: str) -> Iterator[tuple[str, bytes]]:
         """Yield hex SHA-256 and extract of every file that was wanted under `name`."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from imagegate.catalog.collect import Collector
+    from imagegate.oci.platform import Platform
     from imagegate.rootfs import Node
 
 MAGIC = b"\x7fELF"
@@ -56,7 +57,23 @@ MACHINES = {
     243: "riscv",
     258: "loongarch",
 }
+# GOARCH to the machine
+_OF_PLATFORM = {
+    "386": "i386",
+    "amd64": "x86-64",
+    "arm": "arm",
+    "arm64": "aarch64",
+    "loong64": "loongarch",
+    "ppc64le": "powerpc64",
+    "riscv64": "riscv",
+    "s390x": "s390",
+}
 _NUMBERED = re.compile(r"(?P<space>.*?)_?(?P<number>\d+(?:\.\d+)*)")
+
+
+def machine_of(platform: Platform) -> str:
+    """Name the machine that programs of a platform are for."""
+    return _OF_PLATFORM.get(platform.architecture, platform.architecture)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

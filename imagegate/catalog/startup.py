@@ -208,4 +208,17 @@ def modules_of(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         name, _, _ = path.partition("/")
         match = _MODULE.fullmatch(name)
-        yield match["name"] if match else name
+        if match is not None or name.isidentifier():
+            yield match["name"] if match else name
+
+
+def module_at(tree: FileTree, folder: str, module: str) -> str | None:
+    """Return the path that makes a module importable from a folder, ``None`` where nothing does.
+
+    The order is that of Python's path finder: packages, extension modules, sources.
+    """
+    lead = f"{folder}/{module}" if folder else module
+    for path in (f"{lead}/__init__.py", f"{lead}.abi3.so", f"{lead}.so", f"{lead}.py"):
+        if tree.get(path) is not None:
+            return path
+    return None

@@ -41,12 +41,14 @@ def command(name: str, image: str | None, rollback: bool, workspace: Path | None
         state = ProfileStore(found.profiles()).rollback(name)
         click.echo(f"published {state.env['IMAGE']} again, promoted at {state.promoted_at}")
         return 0
+    now = datetime.now(UTC)
     outcome = promote_recipe(
         found,
         name,
         image=image,
-        promoted_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        promoted_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         promoted_by=getpass.getuser(),
+        today=now.date(),
         reporter=reporter(),
     )
     click.echo(render_text(outcome.verdict), nl=False)

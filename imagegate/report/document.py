@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from imagegate.oci.documents import canonical_json
 
 if TYPE_CHECKING:
-    from imagegate.verdict import CheckReport, Finding, Verdict
+    from imagegate.verdict import Acceptance, CheckReport, Finding, Verdict
 
 SCHEMA = "imagegate-verdict-1"
 
@@ -18,7 +18,7 @@ def render_json(verdict: Verdict) -> bytes:
     return canonical_json(
         {
             "schema": SCHEMA,
-            "verdict": "PASSED" if verdict.passed else "FAILED",
+            "verdict": verdict.word,
             "recipe": verdict.recipe,
             "image": {
                 "digest": None if verdict.image is None else str(verdict.image),
@@ -28,6 +28,7 @@ def render_json(verdict: Verdict) -> bytes:
             "base": None if verdict.base is None else str(verdict.base),
             "lock": str(verdict.lock),
             "cost": asdict(verdict.cost),
+            "skipped": list(verdict.skipped),
             "checks": [_check(report) for report in verdict.reports],
         }
     )
@@ -53,4 +54,15 @@ def _finding(finding: Finding) -> dict[str, object]:
         "found": finding.found,
         "place": asdict(finding.place),
         "hint": finding.hint,
+        "accepted": _acceptance(finding.accepted),
+    }
+
+
+def _acceptance(accepted: Acceptance | None) -> dict[str, object] | None:
+    if accepted is None:
+        return None
+    return {
+        "reason": accepted.reason,
+        "expires": accepted.expires.isoformat(),
+        "days_left": accepted.days_left,
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog import locked_facts, new_collector, ownership, read_facts
 from imagegate.catalog.python import freeze
+from imagegate.catalog.startup import search_order
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import ImageError, LockError, UsageError
@@ -146,6 +147,8 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
     owners, contradictions = ownership(tree, collector, facts)
     owned = tuple(replace(node, owner=owners.get(node.path, ""), layer=0) for node in nodes)
     assert recipe.base is not None
+    section = recipe.document.python
+    order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
     return _ReadBase(
         document=BaseDocument(
             image=str(recipe.base),
@@ -158,7 +161,7 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
         manifest_bytes=image.manifest_bytes,
         config_bytes=image.config_bytes,
         nodes=owned,
-        freeze=freeze(facts.distributions, recipe.document.python.version),
+        freeze=freeze(facts.distributions, section.version, order),
     )
 
 

@@ -14,6 +14,7 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import built_location
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     from imagegate.checks.evidence import Evidence
@@ -49,6 +50,7 @@ def promote_recipe(
     image: str | None,
     promoted_at: str,
     promoted_by: str,
+    today: date,
     reporter: Reporter,
 ) -> PromoteOutcome:
     """Publish a recipe's image for launchers, if it passes.
@@ -59,6 +61,7 @@ def promote_recipe(
         image: where the image is, its build if ``None``.
         promoted_at: when, ISO 8601 in UTC.
         promoted_by: who.
+        today: the day that waivers are compared with.
         reporter: where progress goes.
 
     Raises:
@@ -69,7 +72,7 @@ def promote_recipe(
     lock = workspace.lock(name)
     location = image or built_location(workspace, name)
     source = open_image(location, platform=state.recipe.platform)
-    verdict, evidence = judge(state, lock, source, reporter)
+    verdict, evidence = judge(state, lock, source, reporter, today=today)
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)
     if verdict.image is None:

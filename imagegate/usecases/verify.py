@@ -9,13 +9,22 @@ from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import date
+
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
     from imagegate.workspace import Workspace
 
 
 def verify_recipe(
-    workspace: Workspace, name: str, *, image: str | None, reporter: Reporter
+    workspace: Workspace,
+    name: str,
+    *,
+    image: str | None,
+    today: date,
+    reporter: Reporter,
+    skip: Collection[str] = (),
 ) -> Verdict:
     """Judge a recipe's image from its bytes.
 
@@ -23,7 +32,9 @@ def verify_recipe(
         workspace: where the recipe and its lock are.
         name: the recipe.
         image: where the image is, its build if ``None``.
+        today: the day that waivers are compared with.
         reporter: where progress goes.
+        skip: ids of checks that are left out; such a verdict never passes.
 
     Raises:
         UsageError: there is no image to judge.
@@ -34,7 +45,7 @@ def verify_recipe(
     lock = workspace.lock(name)
     location = image or built_location(workspace, name)
     source = open_image(location, platform=state.recipe.platform)
-    verdict, _ = judge(state, lock, source, reporter)
+    verdict, _ = judge(state, lock, source, reporter, today=today, skip=skip)
     return verdict
 
 
