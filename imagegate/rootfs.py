@@ -14,6 +14,7 @@ from imagegate.errors import ImageError
 from imagegate.oci.tar import Kind, TarEntry
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Sequence
 
 WHITEOUT_PREFIX = ".wh."
@@ -64,6 +65,9 @@ class PathIndex(Protocol):
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory; ``""`` is the root."""
 
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern."""
+
 
 class SortedIndex:
     """An index over nodes that are given at once."""
@@ -83,6 +87,11 @@ class SortedIndex:
         """Yield everything below a directory, in order of path."""
         for found in paths_under(self._paths, path):
             yield self._nodes[found]
+
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern, in order of path."""
+        for path in filter(pattern.fullmatch, self._paths):
+            yield self._nodes[path]
 
 
 def paths_under(paths: Sequence[str], directory: str) -> Iterator[str]:
@@ -142,6 +151,17 @@ class FileTree:
         }
         prefix = f"{path}/" if path else ""
         found.update((p, n) for p, n in self._upper.items() if p.startswith(prefix))
+        for name in sorted(found):
+            yield found[name]
+
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern, in order of path."""
+        found = {
+            node.path: node
+            for node in self._lower.matching(pattern)
+            if node.path not in self._removed
+        }
+        found.update((path, node) for path, node in self._upper.items() if pattern.fullmatch(path))
         for name in sorted(found):
             yield found[name]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
@@ -95,9 +96,8 @@ def broken_requirements(
     for name, pin in sorted(distributions.items()):
         broken += _of_interpreter(pin, environment)
         for line in pin.requires:
-            try:
-                requirement = Requirement(line)
-            except InvalidRequirement:
+            requirement = parse(line)
+            if requirement is None:
                 broken.append(_broken(pin, line, because="the line is not a requirement (PEP 508)"))
                 continue
             if not applies(requirement, environment, extras[name]):
@@ -118,6 +118,18 @@ def broken_requirements(
                     )
                 )
     return tuple(sorted(set(broken)))
+
+
+@lru_cache(maxsize=8192)
+def parse(line: str) -> Requirement | None:
+    """Read a requirement line (PEP 508), ``None`` where it is none.
+
+    Base and image have nearly all lines in common, so each is read once.
+    """
+    try:
+        return Requirement(line)
+    except InvalidRequirement:
+        return None
 
 
 def applies(
@@ -144,9 +156,8 @@ def _extras(
     extras: dict[str, set[str]] = defaultdict(set)
     waiting: list[tuple[str, frozenset[str]]] = []
     for line in requested:
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
+        requirement = parse(line)
+        if requirement is None:
             continue
         waiting.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
     waiting += [(name, frozenset()) for name in distributions]
@@ -159,9 +170,8 @@ def _extras(
             continue
         done.add(state)
         for line in distributions[name].requires:
-            try:
-                requirement = Requirement(line)
-            except InvalidRequirement:
+            requirement = parse(line)
+            if requirement is None:
                 continue
             if requirement.extras and applies(requirement, environment, extras[name]):
                 waiting.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))

@@ -189,13 +189,11 @@ def _copies(missing: Iterable[_Item], evidence: Evidence) -> Mapping[_Item, list
     libraries = {f"lib{item.name}.so": item for item in missing if item.kind == "library"}
     if not missing:
         return found
-    names = re.compile(
-        "|".join([*map(re.escape, wanted), *(rf"{re.escape(n)}\.[0-9.]+" for n in libraries)])
-    )
-    for node in evidence.tree.under(""):
-        name = node.path.rpartition("/")[2]
-        if node.kind is Kind.DIRECTORY or not names.fullmatch(name):
+    names = [*map(re.escape, wanted), *(rf"{re.escape(n)}\.[0-9.]+" for n in libraries)]
+    for node in evidence.tree.matching(re.compile(rf"(?:.*/)?(?:{'|'.join(names)})")):
+        if node.kind is Kind.DIRECTORY:
             continue
+        name = node.path.rpartition("/")[2]
         item = wanted.get(name) or libraries[name.split(".so", 1)[0] + ".so"]
         owner = f" of {node.owner}" if node.owner else ""
         found[item].append(f"`/{node.path}`{owner}")

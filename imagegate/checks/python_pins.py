@@ -86,6 +86,8 @@ def _compare(
 def _compare_same_path(
     name: str, locked: Distribution, found: Distribution, evidence: Evidence, findings: Findings
 ) -> None:
+    if (locked.version, locked.direct_url) == (found.version, found.direct_url):
+        return
     place = evidence.place(locked.path, _layer_of(evidence, locked.path))
     if locked.version != found.version:
         findings.fail(
