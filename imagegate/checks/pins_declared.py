@@ -95,17 +95,18 @@ def _judge_pin(name: str, wanted: str, evidence: Evidence, findings: Findings) -
 def _judge_denied(denied: Denied, evidence: Evidence, findings: Findings) -> str:
     readings = _readings(denied.name, evidence.facts, recorded=True)
     allowed = SpecifierSet(denied.versions)
-    for reading in readings:
-        if _is_in(reading.value, allowed):
+    values = sorted({reading.value for reading in readings})
+    for value in values:
+        if _is_in(value, allowed):
             findings.fail(
                 "denied",
                 denied.name,
-                f"`{denied.name}` {reading.value} must not be served: {denied.reason}",
+                f"`{denied.name}` {value} must not be served: {denied.reason}",
                 locked=f"not {denied.versions or 'any version'}",
-                found=reading.value,
+                found=value,
                 hint="take another version",
             )
-    said = ", ".join(sorted({r.value for r in readings})) or "nothing"
+    said = ", ".join(values) or "nothing"
     return f"denied {denied.name} {denied.versions}: found={said}"
 
 
