@@ -24,6 +24,8 @@ _COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
+    "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
