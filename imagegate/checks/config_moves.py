@@ -26,6 +26,8 @@ SILENCING = {
     "NCCL_IGNORE_DISABLED_P2P": "NCCL's check of peer access",
     "VLLM_SKIP_P2P_CHECK": "vLLM's check of peer access",
 }
+# what BuildKit writes where neither base nor Dockerfile sets a PATH (util/system, DefaultPathEnv)
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIELDS = ("entrypoint", "cmd", "user", "working_dir")
 # what every build writes about itself (image-spec, annotations.md)
 _OF_THE_BUILD = "org.opencontainers.image."
@@ -53,6 +55,8 @@ def _judge_environment(evidence: Evidence, findings: Findings) -> list[str]:
             continue
         watched = any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED)
         silenced = SILENCING.get(name) if value else None
+        if (name, wanted, value) == ("PATH", None, _DEFAULT_PATH):
+            watched = False
         if name in expected or watched or silenced:
             findings.fail(
                 "env",

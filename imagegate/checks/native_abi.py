@@ -22,7 +22,7 @@ _CUDA_SONAME = re.compile(
 )
 _CUDA_LOCAL = re.compile(r"(?:.*\.)?cu(?P<major>\d{2})(?P<minor>\d)(?:\D.*)?")
 _CUDA_NAME = re.compile(r"(?P<stem>.+?)-cu(?:da)?-?(?P<major>1\d)(?:\d|x)?")
-_EXTENSION = re.compile(r".+\.cpython-(?P<python>3\d+)t?-(?P<triplet>[^.]+)\.so")
+_EXTENSION = re.compile(r"(?P<stem>.+)\.cpython-(?P<python>3\d+)t?-(?P<triplet>[^.]+)\.so")
 _LIBC = "libc.so.6"
 _PLATFORM_TAG = re.compile(r"^Tag:\s*\S+-\S+-(?P<platform>\S+)\s*$", re.MULTILINE)
 
@@ -190,6 +190,10 @@ def _judge_extension(path: str, evidence: Evidence, findings: Findings) -> None:
     owner = evidence.locked_owner(path)
     if match["python"] == expected and triplet in ("", match["triplet"]):
         return
+    if owner and _has_fitting_sibling(
+        path, match["stem"], f"cpython-{expected}-{triplet}", evidence
+    ):
+        return  # a wheel that serves several interpreters
     add = findings.note if owner else findings.fail
     node = evidence.tree.get(path)
     add(
@@ -200,6 +204,12 @@ def _judge_extension(path: str, evidence: Evidence, findings: Findings) -> None:
         found=f"cpython-{match['python']}-{match['triplet']}",
         place=evidence.place(path, node.layer if node else 0),
     )
+
+
+def _has_fitting_sibling(path: str, stem: str, tag: str, evidence: Evidence) -> bool:
+    """Say whether the same module is there for this interpreter too."""
+    names = (f"{stem}.{tag}.so", f"{stem}.abi3.so")
+    return any(name != path and evidence.tree.get(name) is not None for name in names)
 
 
 def _is_imported(path: str, evidence: Evidence) -> bool:

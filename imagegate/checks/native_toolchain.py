@@ -92,7 +92,7 @@ def _judge(evidence: Evidence) -> CheckReport:
             missing.append(item)
     copies = _copies(missing, evidence)
     for item in missing:
-        _report(item, now, bool(before.find(item)[0]), copies[item], findings)
+        _report(item, now, bool(before.find(item)[0]), copies[item], evidence, findings)
     return findings.report(
         compared,
         nothing_because="" if compared else "nothing in the image compiles at run time",
@@ -205,6 +205,7 @@ def _report(
     search: _Search,
     in_base: bool,
     copies: list[str],
+    evidence: Evidence,
     findings: Findings,
 ) -> None:
     """Report one thing that is missing; a gap of the base that nobody declared is only said."""
@@ -213,8 +214,8 @@ def _report(
     message = f"the {item.kind} `{item.label}` is not found where the compiler searches"
     if dangling:
         message += f"; `{dangling}` leads to nothing"
-    elif not item.declared and not in_base:
-        message += "; the base has the same gap"
+    elif not item.declared and evidence.lock.base.digest is not None:
+        message += "; the layer took it away" if in_base else "; the base has the same gap"
     more = f" and {len(copies) - _COPIES_SHOWN} more" if len(copies) > _COPIES_SHOWN else ""
     elsewhere = ", ".join(copies[:_COPIES_SHOWN]) + more
     add(

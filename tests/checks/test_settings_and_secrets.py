@@ -98,6 +98,13 @@ def test_the_user_root_and_no_user_are_the_same(tmp_path: Path) -> None:
     assert case.judge(tmp_path).passed
 
 
+def test_the_path_that_buildkit_writes_over_a_base_without_one_is_said(tmp_path: Path) -> None:
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    verdict = Case(added=[{"x": "y"}], config={"Env": [path]}).judge(tmp_path)
+    assert verdict.passed
+    assert found(verdict, "config.moves/env-added").subject == "PATH"
+
+
 # --- secrets.leaked
 
 
