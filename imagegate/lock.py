@@ -7,6 +7,7 @@ digest; a file that was edited by hand no longer fits it.
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ _OF_BASE = (FREEZE, MANIFEST, CONFIG, FILES)
 _OF_LAYER = (BASE, REQUIREMENTS, LAYER, ASSETS)
 _INDEX_HEADER = "#imagegate-index-1"
 _ZSTD_LEVEL = 12
+# to be raised whenever `Facts` gains something that checks compare: a lock without it would let
+# everything of that kind pass
+_CATALOG = 2
 _WHEEL_LINE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+) --hash=sha256:(?P<sha256>[0-9a-f]{64})"
 )
@@ -228,7 +232,9 @@ def encode_lock(parts: LockParts) -> dict[str, bytes]:
     """Write a lock: file name to bytes. The same parts give the same bytes."""
     canonical: dict[str, bytes] = {
         # what is absent is left out: most facts of most files are
-        BASE: canonical_json(parts.base.model_dump(mode="json", exclude_defaults=True)),
+        BASE: canonical_json(
+            {**parts.base.model_dump(mode="json", exclude_defaults=True), "catalog": _CATALOG}
+        ),
         REQUIREMENTS: "".join(f"{w.requirement}\n" for w in sorted(parts.wheels)).encode(),
         LAYER: _encode_index(parts.layer),
         ASSETS: canonical_json(
@@ -351,14 +357,26 @@ def _canonical(file: str, raw: bytes | None, where: str) -> bytes:
 
 
 def _base(content: bytes, where: str) -> BaseDocument:
+    hint = "it was written by another version of imagegate; lock again"
     try:
-        return BaseDocument.model_validate_json(content)
+        document = parse_json(content, f"`{where}/{BASE}`")
+    except ImageError as error:
+        raise LockError(error.message, hint=hint) from error
+    catalog = document.pop("catalog", 1)
+    if catalog != _CATALOG:
+        raise LockError(
+            f"`{where}/{BASE}` holds other facts than are compared: "
+            f"expected=catalog {_CATALOG} found=catalog {catalog}",
+            hint=hint,
+        )
+    try:
+        return BaseDocument.model_validate_json(json.dumps(document))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise LockError(
             f"`{where}/{BASE}` is malformed: `{place}`: {first['msg']}",
-            hint="it was written by another version of imagegate; lock again",
+            hint=hint,
         ) from error
 
 

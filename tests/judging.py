@@ -155,6 +155,10 @@ class Case:
         )
 
     def lock(self, folder: Path, base: BuiltImage, state: RecipeState) -> Lock:
+        return decode_lock("case", self.lock_files(folder, base, state), "locks/case")
+
+    def lock_files(self, folder: Path, base: BuiltImage, state: RecipeState) -> dict[str, bytes]:
+        """Return the files of the lock."""
         write_layout(folder, base)
         source = open_image(f"oci:{folder}", platform=state.recipe.platform)
         read = read_base(state.recipe, source, Silent())
@@ -172,7 +176,7 @@ class Case:
             layer=layer,
             assets=state.assets,
         )
-        return decode_lock("case", encode_lock(parts), "locks/case")
+        return encode_lock(parts)
 
     def _wheels(self) -> tuple[list[LockedWheel], list[Node]]:
         from dataclasses import replace

@@ -26,6 +26,7 @@ _CUSTOMIZE = re.compile(r"(?:.*/)?(?:site|user)customize(?:\.py|\.abi3\.so|\.so|
 _PROGRAM = re.compile(r"(?:.*/)?bin/python(?P<python>3\.\d+)t?")
 _VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
 # folders of a system's own interpreter; its site directories share both (Debian's site.py)
+_USER_PREFIX = "root/.local"
 _SYSTEM_PREFIXES = ("usr/local", "usr")
 
 INTERESTS = (
@@ -129,6 +130,9 @@ def search_order(
     elif venv is not None and venv.system_sites:
         prefixes += _SYSTEM_PREFIXES
     fitting = [site for site in sites if site.python in (python, "3")]
+    if prefix in _SYSTEM_PREFIXES:
+        # the user's own site directory comes before all others; images run as root
+        prefixes.insert(0, _USER_PREFIX)
     ranked = [
         (prefixes.index(owner), site.python == "3", site.path)
         for site in fitting

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from imagegate.catalog.system import is_installed
+from imagegate.catalog.system import DPKG, is_installed
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of, present_components
 
 if TYPE_CHECKING:
@@ -50,6 +50,14 @@ class _Reading:
     source: str
     value: str
 
+    @property
+    def upstream(self) -> str:
+        """The version without Debian's epoch and revision (deb-version(7))."""
+        if self.source != DPKG:
+            return self.value
+        _, _, rest = self.value.rpartition(":")
+        return rest.rpartition("-")[0] or rest
+
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("pins.declared")
@@ -80,7 +88,7 @@ def _judge_pin(name: str, wanted: str, evidence: Evidence, findings: Findings) -
         )
     for whose, readings in (("image", now), ("base", base)):
         for reading in readings:
-            if not _is(reading.value, wanted) and (whose == "image" or readings != now):
+            if not _is(reading, wanted) and (whose == "image" or readings != now):
                 findings.fail(
                     "other-version",
                     name,
@@ -96,8 +104,9 @@ def _judge_denied(denied: Denied, evidence: Evidence, findings: Findings) -> str
     readings = _readings(denied.name, evidence.facts, recorded=True)
     allowed = SpecifierSet(denied.versions)
     values = sorted({reading.value for reading in readings})
+    denied_values = {reading.value for reading in readings if _is_in(reading.upstream, allowed)}
     for value in values:
-        if _is_in(value, allowed):
+        if value in denied_values:
             findings.fail(
                 "denied",
                 denied.name,
@@ -133,21 +142,22 @@ def _readings(name: str, facts: Facts, *, recorded: bool = False) -> list[_Readi
     packages = [
         _Reading(source=package.manager, value=package.version)
         for package in facts.packages
-        if package.name == meant and (is_installed(package) or package.manager != "dpkg")
+        if package.name == meant and (is_installed(package) or package.manager != DPKG)
     ]
     return [*real, *metadata, *packages] if recorded else metadata or packages
 
 
-def _is(found: str, wanted: str) -> bool:
-    """Compare by PEP 440; a pin without a local part is met by any local part."""
-    if found == wanted:
+def _is(found: _Reading, wanted: str) -> bool:
+    """Compare by PEP 440: a pin without a local part is met by any local part.
+
+    A pin of a Debian package may leave out epoch and revision.
+    """
+    if wanted in (found.value, found.upstream, found.value.rpartition(":")[2]):
         return True
     try:
-        return SpecifierSet(f"=={wanted}").contains(Version(found), prereleases=True)
-    except (InvalidVersion, ValueError):
-        # a Debian version: epoch and revision may be left out
-        bare = found.rpartition(":")[2]
-        return wanted in (bare, bare.partition("-")[0])
+        return SpecifierSet(f"=={wanted}").contains(Version(found.upstream), prereleases=True)
+    except (InvalidVersion, InvalidSpecifier):
+        return False
 
 
 def _is_in(found: str, versions: SpecifierSet) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from imagegate.checks import CHECKS
-from imagegate.errors import RecipeError
+from imagegate.errors import LockError, RecipeError
+from imagegate.lock import decode_lock
+from imagegate.oci.digest import Digest
+from imagegate.oci.documents import canonical_json
 from imagegate.recipe import parse_recipe
 from imagegate.report.document import render_json
 from imagegate.report.text import render_text
@@ -39,6 +43,24 @@ def test_a_pin_is_compared_with_the_bytes_else_with_metadata(
 ) -> None:
     verdict = Case(base=BASE, added=[{"x": "y"}], recipe=f"[pins]\n{pin}\n").judge(tmp_path)
     assert verdict.passed is holds
+
+
+@pytest.mark.parametrize(
+    ("wanted", "holds"), [("2.30.7", True), ("2.30.7-1+cuda13.3", True), ("2.30.8", False)]
+)
+def test_a_pin_of_a_debian_package_may_leave_out_epoch_and_revision(
+    wanted: str, holds: bool, tmp_path: Path
+) -> None:
+    status = (
+        "Package: libfoo\nStatus: install ok installed\nArchitecture: arm64\n"
+        "Version: 1:2.30.7-1+cuda13.3\n"
+    )
+    case = Case(
+        base={"var/lib/dpkg/status": status},
+        added=[{"x": "y"}],
+        recipe=f'[pins]\nlibfoo = "{wanted}"\n',
+    )
+    assert case.judge(tmp_path).passed is holds
 
 
 def test_metadata_cannot_make_a_pin_true_that_the_bytes_deny(tmp_path: Path) -> None:
@@ -195,6 +217,22 @@ def test_a_waiver_that_is_not_exact_is_refused_when_it_is_read(text: str, messag
     rest = "\n".join(f"{name} = {value}" for name, value in fields.items() if name not in own)
     with pytest.raises(RecipeError, match=message):
         parse_recipe("r", f"{MINIMAL}\n[[waivers]]\n{rest}\n{text}\n", "image.toml")
+
+
+def test_a_lock_with_the_facts_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    case = Case(base=BASE, added=[{"x": "y"}])
+    base, _ = case.images()
+    state = case.state(base)
+    files = case.lock_files(tmp_path / "base", base, state)
+    older = files["base.json"].replace(b'"catalog": 2', b'"catalog": 1')
+    assert older != files["base.json"]
+    contents = json.loads(files["lock.json"])
+    contents["files"]["base.json"] = str(Digest.of(older))
+    del contents["digest"]
+    sealed = {**contents, "digest": str(Digest.of(canonical_json(contents)))}
+    edited = {**files, "base.json": older, "lock.json": canonical_json(sealed)}
+    with pytest.raises(LockError, match="expected=catalog 2 found=catalog 1"):
+        decode_lock("case", edited, "locks/case")
 
 
 def test_every_check_says_what_it_asks_why_and_what_to_do() -> None:

@@ -182,6 +182,17 @@ def test_a_test_key_inside_a_locked_wheel_is_no_leak(tmp_path: Path) -> None:
     assert Case(added=[files], locked={"tls==1.0": files}).judge(tmp_path).passed
 
 
+def test_a_file_that_only_the_installer_writes_is_searched_although_its_path_is_locked(
+    tmp_path: Path,
+) -> None:
+    locked = dist("tls", "1.0", files={"tls/__init__.py": ""})
+    installer = f"{SITE}/tls-1.0.dist-info/INSTALLER"
+    verdict = Case(
+        added=[{**locked, installer: GITHUB}], locked={"tls==1.0": {**locked, installer: "pip"}}
+    ).judge(tmp_path)
+    assert found(verdict, "secrets.leaked/file").subject == installer
+
+
 def test_a_layers_instructions_with_a_secret_mount_are_clean(tmp_path: Path) -> None:
     step = "RUN --mount=type=secret,id=HF_TOKEN HF_TOKEN=$(cat /run/secrets/HF_TOKEN) ./fetch"
     assert Case(added=[{"x": "y"}], steps=[step]).judge(tmp_path).passed
