@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -144,6 +145,10 @@ class TextIndex:
 
     def __iter__(self) -> Iterator[Node]:
         return map(_parse_line, self._lines)
+
+    def owners(self) -> Counter[str]:
+        """Count the paths that each owner claims."""
+        return Counter(owner for line in self._lines if (owner := line.split("\t", 7)[6]))
 
     def get(self, path: str) -> Node | None:
         """Return what stands at exactly this path."""

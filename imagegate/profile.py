@@ -156,4 +156,4 @@ def encode_env(values: Mapping[str, str]) -> bytes:
                 f"`{name}={value}` is not read alike by make, compose, systemd and sh",
                 hint="put it under `[profile] settings`",
             )
-    return "".join(f"{name}={value}\n" for name, value in values.items()).encode()
+    return "".join(f"{name}={values[name]}\n" for name in sorted(values)).encode()

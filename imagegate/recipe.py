@@ -28,8 +28,8 @@ from imagegate.verdict import Waiver
 if TYPE_CHECKING:
     from typing import Self
 
-# what make, docker compose, systemd and sh read alike without quoting
-PLAIN_VALUE = re.compile(r"[A-Za-z0-9_@%+=:,./~^-]*")
+# what make, docker compose, systemd and sh read alike without quoting; no `~`, which sh expands
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]*")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RECIPE_NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 
@@ -296,7 +296,8 @@ class ImageToml(_Section):
 
 
 # sections that say how an image is judged or told of, not what it is made of
-_NOT_MADE_OF = frozenset({"profile", "description", "pins", "denied", "toolchain", "waivers"})
+_JUDGED_BY = frozenset({"pins", "denied", "toolchain", "waivers"})
+_NOT_MADE_OF = _JUDGED_BY | {"profile", "description"}
 
 
 class Recipe:
@@ -323,6 +324,12 @@ class Recipe:
         image, so that a waiver or a pin needs no new lock.
         """
         document = self.document.model_dump(mode="json", by_alias=True, exclude=set(_NOT_MADE_OF))
+        return Digest.of(canonical_json(document))
+
+    @property
+    def policy(self) -> Digest:
+        """Digest of what the recipe says of judging: pins, denied versions, toolchain, waivers."""
+        document = self.document.model_dump(mode="json", by_alias=True, include=set(_JUDGED_BY))
         return Digest.of(canonical_json(document))
 
     @property

@@ -179,6 +179,7 @@ class Verdict:
         reports: one a check, in the order of the checks.
         cost: what was read.
         skipped: checks that were left out on request.
+        policy: digest of what the recipe says of judging; ``None`` where nobody asked.
     """
 
     recipe: str
@@ -190,6 +191,7 @@ class Verdict:
     reports: tuple[CheckReport, ...]
     cost: Cost
     skipped: tuple[str, ...] = ()
+    policy: Digest | None = None
 
     @property
     def sound(self) -> bool:

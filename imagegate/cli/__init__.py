@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # name, module, and the one line that the list of commands shows
-_COMMANDS = {
+COMMANDS = {
     "lock": (
         "imagegate.cli.lock",
         "Learn the base from its bytes and resolve the layer against it.",
@@ -26,6 +26,12 @@ _COMMANDS = {
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
     "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
     "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
+    "coverage": (
+        "imagegate.cli.coverage",
+        "Say where each model's assets end in an image, without building it.",
+    ),
+    "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
+    "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
@@ -35,18 +41,18 @@ class _LazyGroup(click.Group):
     """A group whose commands live in modules of their own."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
+        if name not in COMMANDS:
             return None
-        command = importlib.import_module(_COMMANDS[name][0]).command
+        command = importlib.import_module(COMMANDS[name][0]).command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,10 +62,11 @@ class _LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            if near:
-                error.message += f" Did you mean '{near[0]}'?"
-            raise
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            message = f"{error.message} Did you mean '{near[0]}'?"
+            raise click.UsageError(message, ctx) from error
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from datetime import UTC, datetime
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from imagegate.cli.common import complete_recipe, find_workspace, reporter, workspace_option
+from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from imagegate.verdict import Verdict
+    from imagegate.workspace import Workspace
 
 
 @click.command()
@@ -22,7 +28,32 @@ if TYPE_CHECKING:
     help="The image to judge instead of build/NAME: oci:FOLDER, docker-archive:FILE.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice([form.value for form in Format]),
+    default=Format.TEXT.value,
+    show_default=True,
+    help="How standard output tells it; SARIF and JUnit hold all recipes in one document.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report as one HTML file too, which needs no network to be read.",
+)
+@click.option(
+    "--attested",
+    "key",
+    metavar="KEYFILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
+)
+@click.option(
+    "--max-age",
+    metavar="HOURS",
+    type=click.FloatRange(min=0),
+    default=168.0,
+    show_default=True,
+    help="How old a stored verdict may be.",
 )
 @click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
@@ -38,6 +69,9 @@ def command(
     names: tuple[str, ...],
     image: str | None,
     form: str,
+    html: Path | None,
+    key: Path | None,
+    max_age: float,
     details: bool,
     only: tuple[str, ...],
     skip: tuple[str, ...],
@@ -47,11 +81,11 @@ def command(
 
     Reads the manifest, the config, the lock and the added layers; the base is not read.
     A verdict with checks left out says so and cannot be promoted.
+    Inside GitHub Actions the job's summary gets the report too.
     """
+    from imagegate import __version__
     from imagegate.errors import UsageError
-    from imagegate.report.document import render_json
-    from imagegate.report.text import render_text
-    from imagegate.usecases.verify import verify_recipe
+    from imagegate.report.formats import render
 
     found = find_workspace(workspace)
     chosen = names or found.recipe_names()
@@ -61,28 +95,24 @@ def command(
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
-    left_out = _left_out(only, skip)
-    sound = True
-    for name in chosen:
-        verdict = verify_recipe(
-            found,
-            name,
-            image=image,
-            today=datetime.now(UTC).date(),
-            reporter=reporter(),
-            skip=left_out,
+    left_out = left_out_checks(only, skip)
+    if key is not None and html is not None:
+        raise UsageError(
+            "`--html` shows what an image holds, a stored verdict does not",
+            hint="leave `--attested` out: the image is judged from its bytes",
         )
-        sound = sound and verdict.sound
-        report = (
-            render_json(verdict).decode()
-            if form == "json"
-            else render_text(verdict, details=details)
-        )
-        click.echo(report, nl=False)
-    return 0 if sound else 1
+    if key is not None and left_out:
+        raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
+    if key is not None:
+        verdicts = _attested(found, chosen, image, key, max_age)
+    else:
+        verdicts = _judged(found, chosen, image, html, left_out)
+    write_job_summary(verdicts)
+    click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
+    return 0 if all(verdict.sound for verdict in verdicts) else 1
 
 
-def _left_out(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[str]:
+def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[str]:
     """Turn the two options into the checks that are left out.
 
     Raises:
@@ -103,3 +133,58 @@ def _left_out(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[str]:
     if len(left_out) == len(known):
         raise UsageError("`--only` and `--skip` leave no check to run")
     return left_out
+
+
+def _judged(
+    workspace: Workspace,
+    names: Sequence[str],
+    image: str | None,
+    html: Path | None,
+    left_out: frozenset[str],
+) -> list[Verdict]:
+    from imagegate import __version__
+    from imagegate.usecases.verify import verify_recipe
+
+    today = datetime.now(UTC).date()
+    judged = [
+        verify_recipe(workspace, name, image=image, today=today, reporter=reporter(), skip=left_out)
+        for name in names
+    ]
+    if html is not None:
+        from imagegate.report.html import render_html
+        from imagegate.workspace.atomic import write_file
+
+        write_file(html, render_html(judged, version=__version__).encode())
+    return [verdict for verdict, _ in judged]
+
+
+def _attested(
+    workspace: Workspace, names: Sequence[str], image: str | None, key: Path, max_age: float
+) -> list[Verdict]:
+    from imagegate.signing.keys import read_verifier
+    from imagegate.usecases.attested import verify_attested
+
+    verifier = read_verifier(key)
+    return [
+        verify_attested(
+            workspace,
+            name,
+            image=image,
+            verifier=verifier,
+            now=datetime.now(UTC),
+            max_age=timedelta(hours=max_age),
+            reporter=reporter(),
+        )
+        for name in names
+    ]
+
+
+def write_job_summary(verdicts: Sequence[Verdict]) -> None:
+    """Add the report to the job's summary, where GitHub Actions asks for one."""
+    from imagegate import __version__
+    from imagegate.report.formats import render
+
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(render(verdicts, Format.MARKDOWN, version=__version__, details=False))

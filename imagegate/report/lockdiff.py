@@ -39,10 +39,16 @@ def compare_locks(old: Lock | None, new: Lock) -> tuple[Difference, ...]:
 
 
 def render_differences(differences: tuple[Difference, ...], *, limit: int = 20) -> str:
-    """Write differences for a person; a long group is cut, and the cut is said."""
+    """Write differences for a person; a long group is cut, and the cut is said.
+
+    A group in which everything is new, as in a first lock, is only counted if it is long.
+    """
     lines: list[str] = []
     for group in dict.fromkeys(difference.group for difference in differences):
         members = [d for d in differences if d.group == group]
+        if len(members) > limit and not any(member.old for member in members):
+            lines.append(f"{group}: {len(members)} new")
+            continue
         lines.append(f"{group}: {len(members)}")
         lines += [f"  {member.subject}: {_sides(member)}" for member in members[:limit]]
         if len(members) > limit:

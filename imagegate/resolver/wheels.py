@@ -112,37 +112,33 @@ class WheelCache:
         advance: Callable[[int], object],
         environment: Mapping[str, str],
     ) -> None:
-        process = subprocess.Popen(
+        said: list[str] = []
+        seen = 0
+        with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             env=environment,
-        )
-        said: list[str] = []
-        assert process.stderr is not None
-        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
-        reader.start()
-        seen = 0
-        try:
-            while True:
-                try:
-                    status = process.wait(_INTERVAL)
-                except subprocess.TimeoutExpired:
-                    status = None
-                # pip downloads into one folder, then copies into the other
-                size = max(_size(folder) for folder in watched)
-                if size > seen:
-                    advance(size - seen)
-                    seen = size
-                if status is not None:
-                    break
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
-        reader.join()
+        ) as process:
+            reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+            reader.start()
+            status: int | None = None
+            try:
+                while status is None:
+                    try:
+                        status = process.wait(_INTERVAL)
+                    except subprocess.TimeoutExpired:
+                        status = None
+                    # pip downloads into one folder, then copies into the other
+                    size = max(_size(folder) for folder in watched)
+                    advance(max(0, size - seen))
+                    seen = max(seen, size)
+            except BaseException:
+                process.terminate()
+                raise
+            reader.join()
         if status != 0:
             errors = [line.strip() for line in said if line.startswith("ERROR")]
             raise FetchError(

@@ -1,7 +1,9 @@
 """Where images come from: one way to open them all.
 
 A location is written with a transport, as skopeo and others do: ``oci:FOLDER[@digest]``,
-``docker-archive:FILE``, ``oci-archive:FILE``. A path that exists needs no transport.
+``docker-archive:FILE``, ``oci-archive:FILE``, ``docker://NAME[:TAG][@digest]``,
+``docker-daemon:NAME``, ``podman:NAME``. A path that exists needs no transport, nor does a
+reference that names registry and digest.
 """
 
 from __future__ import annotations
@@ -17,36 +19,59 @@ if TYPE_CHECKING:
     from imagegate.oci.platform import Platform
 
 _ARCHIVES = frozenset({"docker-archive", "oci-archive"})
+_DAEMONS = frozenset({"docker-daemon", "podman"})
 
 
-def open_image(location: str, *, platform: Platform | None = None) -> ImageSource:
+def open_image(
+    location: str,
+    *,
+    platform: Platform | None = None,
+    insecure: bool = False,
+    folder: Path | None = None,
+) -> ImageSource:
     """Open the image at `location`.
 
     Args:
-        location: a transport and what it needs, or a path.
+        location: a transport and what it needs, a path, or `registry/repository@digest`.
         platform: what to choose where an index has several.
+        insecure: allow plain http to a registry that is not on loopback.
+        folder: what a relative path is relative to; the current folder if ``None``.
 
     Raises:
         UsageError: the location cannot be understood or does not exist.
         ImageError: what is there is no image, or is damaged.
+        FetchError: a registry refuses or fails.
+        EngineError: a container engine is absent or fails.
     """
     transport, colon, rest = location.partition(":")
+    if transport in _DAEMONS and colon:
+        from imagegate.sources.daemon import open_docker_image, open_podman_image
+
+        if transport == "podman":
+            return open_podman_image(rest, platform=platform)
+        return open_docker_image(rest, platform=platform)
     if not colon or transport not in (*_ARCHIVES, "oci"):
         transport, rest = "", location
     target, at, digest_text = rest.rpartition("@")
     if not at:
         target, digest_text = rest, ""
+    path = Path(target) if folder is None else folder / target
+    if not transport and (location.startswith("docker://") or not path.exists()):
+        from imagegate.sources.registry import open_registry_image, registry_reference
+
+        if reference := registry_reference(location):
+            return open_registry_image(reference, platform=platform, insecure=insecure)
     try:
         digest = Digest.parse(digest_text) if digest_text else None
     except ImageError as error:
         raise UsageError(
             f"bad image location `{location}`: {error.message}", hint=error.hint
         ) from error
-    path = Path(target)
     if not path.exists():
         raise UsageError(
             f"no image at `{location}`",
-            hint="give `oci:FOLDER`, `docker-archive:FILE` or a path that exists",
+            hint="give `oci:FOLDER`, `docker-archive:FILE`, a path that exists, "
+            "`registry/repository@sha256:…`, `docker://NAME:TAG`, `docker-daemon:NAME` or `podman:NAME`",
         )
     if path.is_dir():
         from imagegate.sources.layout import Folder, LayoutSource

@@ -6,6 +6,8 @@ digest, and what is missing is an error, so a damaged outer tar cannot shorten a
 
 from __future__ import annotations
 
+import io
+import os
 import posixpath
 import tarfile
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -36,14 +38,42 @@ class _SavedImage(BaseModel):
     layers: tuple[str, ...] = Field(alias="Layers")
 
 
+class _File(io.FileIO):
+    """A file that closes with its last reader: neither source nor layer stream owns it alone."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Section(io.RawIOBase):
+    """One member's bytes; reads by position, so that several can be read side by side."""
+
+    def __init__(self, file: _File, start: int, size: int) -> None:
+        super().__init__()
+        self._file = file
+        self._at = start
+        self._end = start + size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        wanted = min(self._end - self._at, memoryview(buffer).nbytes)
+        chunk = os.pread(self._file.fileno(), wanted, self._at)
+        buffer[: len(chunk)] = chunk
+        self._at += len(chunk)
+        return len(chunk)
+
+
 class Archive:
     """The files of an uncompressed tar, opened by name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - lives as long as the source
-            self._members = {posixpath.normpath(m.name): m for m in self._tar}
+            self._file = _File(path)
+            with tarfile.open(fileobj=self._file, mode="r:") as archive:
+                self._members = {posixpath.normpath(m.name): m for m in archive}
         except tarfile.TarError as error:
             raise ImageError(
                 f"`{path}` is not an uncompressed tar archive: {error}",
@@ -57,8 +87,7 @@ class Archive:
         member = self._member(name)
         if member is None:
             return None
-        stream = self._tar.extractfile(member)
-        return cast("BinaryIO", stream) if stream is not None else None
+        return cast("BinaryIO", _Section(self._file, member.offset_data, member.size))
 
     def exists(self, name: str) -> bool:
         """Say whether there is such a file."""
@@ -148,14 +177,22 @@ class ClassicArchiveSource:
         )
 
 
-def open_archive(path: Path, *, digest: Digest | None, platform: Platform | None) -> ImageSource:
+def open_archive(
+    path: Path, *, digest: Digest | None, platform: Platform | None, location: str | None = None
+) -> ImageSource:
     """Open an image archive of either form.
+
+    Args:
+        path: where it is.
+        digest: the manifest or index to choose, where the archive has more than one.
+        platform: what to choose in an index of several platforms.
+        location: how messages name it, where it is not a file of the caller's.
 
     Raises:
         ImageError: it is not an archive, or holds no such image.
     """
     archive = Archive(path)
-    location = f"the archive `{path}`"
+    location = location or f"the archive `{path}`"
     if archive.exists("index.json") and archive.exists("oci-layout"):
         return LayoutSource(archive, location, digest=digest, platform=platform)
     if digest is not None:

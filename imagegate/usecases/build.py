@@ -17,6 +17,7 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
+from imagegate.usecases.verify import open_judged
 from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def build_recipe(
             "this Python's deflate gives other bytes than zlib: the digest is right, "
             "and will differ from one made elsewhere; diff ids will not"
         )
-    source = open_image(f"oci:{layout}", platform=state.recipe.platform)
+    source = open_judged(workspace, state, None)
     verdict, _ = judge(state, lock, source, reporter, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))

@@ -11,19 +11,18 @@ from imagegate.checks import CHECKS, waivers
 from imagegate.checks.evidence import BaseLayer, Change, Evidence, Proof
 from imagegate.errors import LockError
 from imagegate.facts import Distribution, Facts
-from imagegate.oci.layer import LayerReading, read_layer
+from imagegate.oci.layer import read_layer
 from imagegate.rootfs import FileTree
 from imagegate.verdict import Cost, Verdict, accept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
     from datetime import date
     from typing import Self
 
-    from imagegate.catalog.collect import Collector
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
-    from imagegate.oci.image import ImageSource, Layer
+    from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import CheckReport
     from imagegate.workspace import RecipeState
@@ -78,8 +77,14 @@ def judge(
     total = sum(layer.descriptor.size for layer in added if layer.descriptor)
     with reporter.task("reading added layers", total or None) as task:
         for layer in added:
-            on_top = layer.number > len(proofs)
-            reading = _read(layer, source, searching if on_top else collector, task.advance)
+            # a base layer that is not the base's was computed above; its claim is judged there
+            judged = layer.number <= len(proofs)
+            keeping = collector if judged else searching
+            blob = replace(layer.blob, diff_id=None) if judged else layer.blob
+            reading = read_layer(
+                source.open_layer(layer), blob, want=keeping.want, progress=task.advance
+            )
+            keeping.end_layer(reading.entries)
             tree.apply(reading.entries, layer.number)
             meter.read += reading.compressed
     collector.absorb(searching)
@@ -118,6 +123,7 @@ def judge(
         lock=lock.digest,
         reports=_run_checks(evidence, skip),
         cost=cost,
+        policy=state.recipe.policy,
         skipped=tuple(check.id for check in CHECKS if check.id in skip),
     )
     return verdict, evidence
@@ -195,16 +201,6 @@ def _prove(
         computed_diff_id=computed,
         proof=proof,
     )
-
-
-def _read(
-    layer: Layer, source: ImageSource, collector: Collector, advance: Callable[[int], object]
-) -> LayerReading:
-    reading = read_layer(
-        source.open_layer(layer), layer.blob, want=collector.want, progress=advance
-    )
-    collector.end_layer(reading.entries)
-    return reading
 
 
 def _changes(lock: Lock, tree: FileTree, *, is_prefix: bool) -> tuple[Change, ...]:

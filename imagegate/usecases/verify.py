@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import date
 
+    from imagegate.checks.evidence import Evidence
+    from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
-    from imagegate.workspace import Workspace
+    from imagegate.workspace import RecipeState, Workspace
 
 
 def verify_recipe(
@@ -25,8 +27,8 @@ def verify_recipe(
     today: date,
     reporter: Reporter,
     skip: Collection[str] = (),
-) -> Verdict:
-    """Judge a recipe's image from its bytes.
+) -> tuple[Verdict, Evidence]:
+    """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
     Args:
         workspace: where the recipe and its lock are.
@@ -43,22 +45,27 @@ def verify_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    location = image or built_location(workspace, name)
-    source = open_image(location, platform=state.recipe.platform)
-    verdict, _ = judge(state, lock, source, reporter, today=today, skip=skip)
-    return verdict
+    source = open_judged(workspace, state, image)
+    return judge(state, lock, source, reporter, today=today, skip=skip)
 
 
-def built_location(workspace: Workspace, name: str) -> str:
-    """Return where a recipe's build is.
+def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> ImageSource:
+    """Open the image that is to be judged: the named one, or the recipe's build.
 
     Raises:
-        UsageError: it is not built.
+        UsageError: there is no such image.
+        ImageError: it cannot be read.
     """
+    platform = state.recipe.platform
+    if image is not None:
+        return open_image(image, platform=platform)
+    name = state.recipe.name
     layout = workspace.layout(name)
+    # relative, so that a verdict says the same wherever the workspace lies
+    relative = workspace.relative(layout)
     if not layout.is_dir():
         raise UsageError(
-            f"`{name}` is not built here: `{workspace.relative(layout)}` does not exist",
+            f"`{name}` is not built here: `{relative}` does not exist",
             hint=f"run `imagegate build {name}`, or name an image with `--image`",
         )
-    return f"oci:{layout}"
+    return open_image(f"oci:{relative}", platform=platform, folder=workspace.root)

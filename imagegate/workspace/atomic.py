@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 # renameat2(2): exchange the two paths in one step
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_SUFFIX = ".new"
 
 
 def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Replace a file; a crash at any moment leaves the old or the new one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    _sweep(path)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=_SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
@@ -45,7 +47,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new"))
+    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path), suffix=_SUFFIX))
     fresh.chmod(0o755)
     try:
         yield fresh
@@ -97,11 +99,30 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(number, os.strerror(number), str(other))
 
 
+def _prefix(path: Path) -> str:
+    return f".{path.name}.{os.getpid()}-"
+
+
 def _sweep(path: Path) -> None:
-    """Remove what an interrupted run has left beside `path`."""
-    for left in path.parent.glob(f".{path.name}.*.new"):
+    """Remove what killed processes have left beside `path`; a living one's is left alone."""
+    for left in path.parent.glob(f".{path.name}.*{_SUFFIX}"):
+        number = left.name.removeprefix(f".{path.name}.").partition("-")[0]
+        if not number.isdigit() or _is_alive(int(number)):
+            continue
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _sync_tree(folder: Path) -> None:

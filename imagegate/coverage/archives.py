@@ -1,0 +1,65 @@
+"""Tar archives that ADD unpacks: recognised by content, whatever the name says.
+
+A builder decompresses what looks compressed and reads one tar header; if that works, it is an
+archive. Members are listed here, never extracted.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from typing import TYPE_CHECKING
+
+from imagegate.coverage.gopath import inside
+from imagegate.coverage.placing import NotKnownError
+from imagegate.coverage.tree import Node, directory, file, link, special
+
+if TYPE_CHECKING:
+    from imagegate.coverage.tree import Context
+
+_COMPRESSED = {
+    b"\x1f\x8b\x08": "gz",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+}
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_HEADER = 512
+_NO_LIMIT = 1 << 62
+
+
+def list_members(context: Context, path: str) -> dict[str, Node] | None:
+    """Return the members of the archive at `path` by their path, or ``None`` if it is none.
+
+    Raises:
+        NotKnownError: it is compressed in a way that is not read here.
+    """
+    head = context.read(path, _HEADER)
+    if head.startswith(_ZSTANDARD):
+        raise NotKnownError(f"`{path}` is compressed with zstandard and was not looked into")
+    packed = any(head.startswith(magic) for magic in _COMPRESSED)
+    if not packed and (len(head) < _HEADER or not _is_tar_header(head)):
+        return None
+    try:
+        with tarfile.open(fileobj=io.BytesIO(context.read(path, _NO_LIMIT)), mode="r:*") as opened:
+            return {inside(member.name): _node(member) for member in opened if inside(member.name)}
+    except (tarfile.TarError, OSError, EOFError):
+        return None
+
+
+def _is_tar_header(head: bytes) -> bool:
+    """Tell whether the checksum field of a tar header holds (POSIX ustar, also old formats)."""
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def _node(member: tarfile.TarInfo) -> Node:
+    if member.isdir():
+        return directory()
+    if member.issym():
+        return link(member.linkname)
+    if member.isfile() or member.islnk():
+        return file(size=member.size)
+    return special()

@@ -1,0 +1,504 @@
+"""A Dockerfile and a context -> the file system of each stage, for one builder.
+
+Each file of a tree knows the context file that it came from and the lines that carried it. Where
+the builder gives up, the failure is noted and the evaluation goes on, so that one report names
+everything that is wrong; an image exists only without failures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from imagegate.coverage import copy_buildah, copy_buildkit, copy_classic
+from imagegate.coverage.gopath import clean, inside, join
+from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile
+from imagegate.coverage.placing import (
+    BuildFailureError,
+    Job,
+    NotKnownError,
+    Source,
+    becloud,
+    follow,
+    make_directories,
+)
+from imagegate.coverage.profiles import Family, Profile, with_syntax
+from imagegate.coverage.runs import touched_by
+from imagegate.coverage.stages import (
+    BaseConfig,
+    Copy,
+    Failure,
+    Run,
+    Stage,
+    StageReader,
+    Workdir,
+)
+from imagegate.coverage.transfer import TransferError, narrow
+from imagegate.coverage.tree import BaseDoubt, Context, Kind, Node, clone, directory, lookup
+from imagegate.coverage.walk import ContextFilter
+from imagegate.errors import CoverageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from imagegate.coverage.dockerfile import Dockerfile
+
+_REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredContext:
+    """A context with the ignore file that its builder reads for it."""
+
+    context: Context
+    ignore: IgnoreFile = NO_IGNORE_FILE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A base image of which the path index is known."""
+
+    root: Node
+    config: BaseConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What a builder is called with.
+
+    Attributes:
+        dockerfile: the parsed Dockerfile.
+        dockerfile_path: its path relative to the context root, empty when outside.
+        profile: the builder.
+        main: the context.
+        named: contexts of ``--build-context`` by name.
+        build_args: values of ``--build-arg``.
+        args_complete: the real build is given these and no others; otherwise what hangs on an
+            ARG without a value is unknown.
+        target: the stage of ``--target``, or ``None``.
+        bases: base images that are known, by the name in FROM.
+        run_keeps: paths that the caller vouches no RUN touches.
+    """
+
+    dockerfile: Dockerfile
+    dockerfile_path: str = ""
+    profile: Profile
+    main: FilteredContext
+    named: Mapping[str, FilteredContext] = field(default_factory=dict)
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    args_complete: bool = True
+    target: str | None = None
+    bases: Mapping[str, Base] = field(default_factory=dict)
+    run_keeps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What a build comes to.
+
+    Attributes:
+        stages: every stage of the Dockerfile.
+        trees: the file system of each stage that was evaluated, by index.
+        target: index of the stage that becomes the image.
+        needed: indexes of the stages that a builder builds for it.
+        failures: where the builder gives up, in order; with any there is no image.
+        filter: the rules applied to the main context.
+    """
+
+    stages: tuple[Stage, ...]
+    trees: Mapping[int, Node]
+    target: int
+    needed: frozenset[int]
+    failures: tuple[Failure, ...]
+    filter: ContextFilter
+
+    @property
+    def image(self) -> Node:
+        """The tree of the target stage."""
+        return self.trees[self.target]
+
+
+def evaluate(build: Build) -> Evaluation:
+    """Evaluate a build.
+
+    Raises:
+        CoverageError: the Dockerfile or the ignore file is broken, or the target does not exist.
+    """
+    return _Evaluator(build).run()
+
+
+class _Evaluator:
+    def __init__(self, build: Build) -> None:
+        self._profile = with_syntax(build.profile, build.dockerfile.syntax)
+        self._build = build = replace(build, profile=self._profile)
+        configs = {name: base.config for name, base in build.bases.items()}
+        reader = StageReader(
+            build.dockerfile,
+            build.profile,
+            build.build_args,
+            configs,
+            args_complete=build.args_complete,
+        )
+        self._stages = reader.read()
+        self._filter = ContextFilter(build.main.ignore, build.profile)
+        self._trees: dict[int, Node] = {}
+        self._failures: list[Failure] = []
+        self._sources: dict[str, Source] = {}
+
+    def run(self) -> Evaluation:
+        target = self._target()
+        self._check_references()
+        needed = self._needed(target)
+        order = sorted(needed)
+        self._read_by = [
+            operation
+            for index in order
+            for operation in self._stages[index].operations
+            if isinstance(operation, Copy | Run)
+        ]
+        for index in order:
+            self._stage(self._stages[index])
+        # stages that are not built are still looked at: "only in another stage" is an answer
+        spare = list(self._failures)
+        for stage in self._stages:
+            if stage.index not in self._trees:
+                self._stage(stage)
+        return Evaluation(
+            stages=tuple(self._stages),
+            trees=self._trees,
+            target=target,
+            needed=frozenset(needed),
+            failures=tuple(spare),
+            filter=self._filter,
+        )
+
+    def _target(self) -> int:
+        wanted = self._build.target
+        if wanted is None:
+            return len(self._stages) - 1
+        for stage in reversed(self._stages):
+            if stage.name and stage.name.lower() == wanted.lower():
+                return stage.index
+        if wanted.isdigit() and int(wanted) < len(self._stages):
+            return int(wanted)
+        names = ", ".join(f"`{stage.name}`" for stage in self._stages if stage.name)
+        raise CoverageError(
+            f"{self._build.dockerfile.path}: no stage `{wanted}`",
+            hint=f"stages of this file: {names or 'none has a name'}",
+        )
+
+    # -- references between stages
+
+    def _stage_named(self, name: str) -> int | None:
+        """Return the stage that ``--from=name`` means, which may be a later one."""
+        if name in self._build.named:
+            return None
+        folds = self._profile.frontend.stage_names_fold_case
+        wanted = name.lower() if folds else name
+        for stage in reversed(self._stages):
+            if stage.name and (stage.name.lower() if folds else stage.name) == wanted:
+                return stage.index
+        if name.isdigit():
+            return int(name)
+        return None
+
+    def _references(self, stage: Stage) -> list[tuple[int, int]]:
+        """Return (line, stage index) of everything that a stage copies from or starts from."""
+        found = [(stage.line, stage.parent)] if stage.parent is not None else []
+        for operation in stage.operations:
+            names = [operation.from_] if isinstance(operation, Copy) else []
+            if isinstance(operation, Run):
+                names = [_mount_options(mount).get("from", "") for mount in operation.mounts]
+            for name in filter(None, names):
+                index = self._stage_named(name)
+                if index is not None:
+                    found.append((operation.line, index))
+        return found
+
+    def _check_references(self) -> None:
+        """Indexes out of range and circles fail a build even in stages that nobody needs."""
+        for stage in self._stages:
+            for line, index in self._references(stage):
+                if index >= len(self._stages):
+                    self._fail(line, f"invalid stage index `{index}`")
+                elif index == stage.index or stage.index in self._reachable(index):
+                    self._fail(line, f"circular dependency on stage `{index}`")
+
+    def _reachable(self, index: int) -> set[int]:
+        found: set[int] = set()
+        waiting = [index]
+        while waiting:
+            here = waiting.pop()
+            for _, following in self._references(self._stages[here]):
+                if following not in found and following < len(self._stages):
+                    found.add(following)
+                    waiting.append(following)
+        return found
+
+    def _needed(self, target: int) -> set[int]:
+        if not self._profile.frontend.skips_unneeded_stages:
+            return set(range(target + 1))
+        return {target} | self._reachable(target)
+
+    # -- sources
+
+    def _main(self) -> Source:
+        """Return the main context as the builder sees it, filtering it at the first use."""
+        if "" not in self._sources:
+            self._sources[""] = self._open(self._build.main, self._filter, "", narrowed=True)
+        return self._sources[""]
+
+    def _open(
+        self, main: FilteredContext, rules: ContextFilter, name: str, *, narrowed: bool
+    ) -> Source:
+        root = main.context.root
+        if self._profile.family is Family.BUILDAH:
+            return Source(root=root, context=main.context, filter=rules)
+        sent = rules.send(root)
+        if self._profile.family is Family.CLASSIC:
+            return Source(root=self._without_build_files(sent), context=main.context)
+        if narrowed:
+            try:
+                sent = narrow(sent, root, self._named_paths(name), self._profile.algorithm)
+            except TransferError as refused:
+                raise BuildFailureError(str(refused)) from refused
+        return Source(root=sent, context=main.context)
+
+    def _named_paths(self, name: str) -> list[str]:
+        paths: list[str] = []
+        for operation in self._read_by:
+            if isinstance(operation, Copy):
+                if operation.from_ == name:
+                    paths += [src for src in operation.sources if not src.startswith(_REMOTE)]
+                continue
+            for mount in operation.mounts:
+                options = _mount_options(mount)
+                if options["type"] == "bind" and options.get("from", "") == name:
+                    paths.append(options.get("source", "/"))
+        return paths
+
+    def _without_build_files(self, sent: Node) -> Node:
+        """The classic CLI always sends the Dockerfile and the ignore file; the daemon drops them.
+
+        What stays of an excluded one is the directories above it.
+        """
+        ignored = [
+            path
+            for path in (".dockerignore", self._build.dockerfile_path)
+            if path and self._build.main.ignore.lines and self._excluded(path)
+        ]
+        sent = clone(sent) if ignored else sent
+        for path in ignored:
+            above = path.rpartition("/")[0]
+            if lookup(self._build.main.context.root, path) is not None:
+                make_directories(sent, above)
+        return sent
+
+    def _excluded(self, path: str) -> bool:
+        if lookup(self._build.main.context.root, path) is None:
+            return False
+        return not self._filter.decide(path, self._build.main.context.root).kept
+
+    # -- operations
+
+    def _fail(self, line: int, message: str, source: str = "") -> None:
+        failure = Failure(line=line, message=message, source=source)
+        if failure not in self._failures:
+            self._failures.append(failure)
+
+    def _stage(self, stage: Stage) -> None:
+        self._trees[stage.index] = tree = self._start(stage)
+        for operation in stage.operations:
+            try:
+                self._operation(operation, stage, tree)
+            except BuildFailureError as failed:
+                self._fail(operation.line, failed.message, failed.source)
+
+    def _start(self, stage: Stage) -> Node:
+        if stage.parent is not None:
+            parent = self._trees.get(stage.parent)
+            return clone(parent) if parent is not None else directory(doubt="its base stage")
+        if stage.base == "scratch":
+            return directory()
+        known = self._build.bases.get(stage.base)
+        if known is not None and stage.doubt is None:
+            return clone(known.root)
+        if stage.base in self._build.named:
+            return directory(doubt=f"the context `{stage.base}` as a base is not looked into")
+        if stage.doubt is None and _repository(stage.base) != _repository(stage.base).lower():
+            self._fail(stage.line, f"`{stage.base}`: a repository name has no upper case")
+        reason = stage.doubt or f"what the base image `{stage.base}` holds is not known"
+        return directory(doubt=BaseDoubt(reason))
+
+    def _operation(
+        self, operation: Copy | Run | Workdir | Failure, stage: Stage, tree: Node
+    ) -> None:
+        match operation:
+            case Failure():
+                self._fail(operation.line, operation.message, operation.source)
+            case Workdir():
+                if operation.path is None:
+                    return
+                try:
+                    make_directories(tree, follow(tree, inside(operation.path)))
+                except BuildFailureError:
+                    # buildah leaves a file where it is and goes on
+                    if self._profile.family is not Family.BUILDAH:
+                        raise
+            case Run():
+                self._run(operation, tree)
+            case Copy():
+                self._copy(operation, stage, tree)
+
+    def _run(self, operation: Run, tree: Node) -> None:
+        for mount in operation.mounts:
+            options = _mount_options(mount)
+            if options["type"] == "bind" and not options.get("from"):
+                path = inside(options.get("source", "/"))
+                source = self._main()
+                if lookup(source.root, follow(source.root, path)) is None:
+                    raise BuildFailureError(f"`--mount`: `/{path}` not found", source=path)
+        touched = touched_by(operation.text, operation.words, operation.workdir)
+        reason = f"RUN in line {operation.line} may change it"
+        kept = [inside(path) for path in self._build.run_keeps]
+        if touched.paths is None:
+            _becloud_but(tree, "", reason, kept)
+            return
+        for path in touched.paths:
+            _becloud_but(tree, inside(path), reason, kept)
+
+    def _copy(self, operation: Copy, stage: Stage, tree: Node) -> None:
+        destination = self._destination(operation)
+        if destination is None:
+            becloud(tree, "", f"where line {operation.line} copies to is not known")
+            return
+        target, into = destination
+        if operation.doubt:
+            becloud(tree, "", f"line {operation.line}: {operation.doubt}")
+            return
+        local = tuple(src for src in operation.sources if not src.startswith(_REMOTE))
+        remote = [src for src in operation.sources if src.startswith(_REMOTE)]
+        if remote and not operation.add:
+            raise BuildFailureError("source can't be a URL for COPY")
+        for url in remote:
+            becloud(tree, inside(target), f"line {operation.line} fetches `{url}`")
+        if not local and not operation.documents:
+            return
+        source = self._source(operation, stage, tree, inside(target))
+        if source is None:
+            return
+        self._do(operation, tree, source, local, target, into=into)
+
+    def _do(
+        self,
+        operation: Copy,
+        tree: Node,
+        source: Source,
+        local: tuple[str, ...],
+        target: str,
+        *,
+        into: bool,
+    ) -> None:
+        job = Job(
+            line=operation.line,
+            sources=local,
+            source=source,
+            documents=operation.documents,
+            destination=target,
+            into_directory=into,
+            workdir=operation.workdir or "/",
+            add=operation.add,
+            unpacks=operation.add if operation.unpack is None else operation.unpack,
+            link=operation.link,
+            parents=operation.parents,
+            excludes=operation.excludes,
+            profile=self._profile,
+        )
+        act = {
+            Family.BUILDKIT: copy_buildkit.copy,
+            Family.CLASSIC: copy_classic.copy,
+            Family.BUILDAH: copy_buildah.copy,
+        }[self._profile.family]
+        try:
+            act(job, tree)
+        except NotKnownError as unknown:
+            becloud(tree, inside(target), f"line {operation.line}: {unknown}")
+
+    def _destination(self, operation: Copy) -> tuple[str, bool] | None:
+        """Return the absolute destination and whether it is written as a directory."""
+        written = operation.destination
+        dotted = self._profile.frontend.dot_is_directory
+        into = written.endswith("/") or (dotted and written.endswith("/."))
+        if not written.startswith("/"):
+            if operation.workdir is None:
+                return None
+            if self._profile.family is not Family.CLASSIC:
+                into = into or written in ("", ".")
+            written = join(operation.workdir, written)
+        elif self._profile.family is Family.CLASSIC and copy_classic.escapes(written):
+            raise BuildFailureError(f"`{written}` leads out of the image's root")
+        else:
+            written = clean(written)
+        return (written.rstrip("/") + "/" if into else written), into
+
+    def _source(self, operation: Copy, stage: Stage, tree: Node, target: str) -> Source | None:
+        name = operation.from_
+        if not name or (operation.documents and not operation.sources):
+            if not operation.sources:
+                return Source(root=directory(), context=None)
+            return self._main()
+        if name in self._build.named:
+            return self._named(name)
+        index = self._stage_named(name)
+        if index is None:
+            repository = _repository(name)
+            if any(repository.lower() == stage.name.lower() for stage in self._stages) or (
+                repository != repository.lower()
+            ):
+                raise BuildFailureError(
+                    f"no stage `{name}`: this builder tells upper from lower case in names"
+                )
+            becloud(tree, target, f"line {operation.line} copies from the image `{name}`")
+            return None
+        if index >= len(self._stages) or index >= stage.index:
+            raise BuildFailureError(f"stage `{name}` is not built before stage {stage.index}")
+        return Source(root=self._trees[index], context=None)
+
+    def _named(self, name: str) -> Source:
+        if name not in self._sources:
+            known = self._build.named[name]
+            rules = ContextFilter(known.ignore, self._profile)
+            self._sources[name] = self._open(known, rules, name, narrowed=True)
+        return self._sources[name]
+
+
+def _repository(image: str) -> str:
+    """Return the path of an image reference, without host, tag and digest."""
+    named = image.partition("@")[0]
+    host, slash, path = named.partition("/")
+    if slash and ("." in host or ":" in host or host == "localhost"):
+        named = path
+    above, slash, last = named.rpartition("/")
+    return above + slash + last.partition(":")[0]
+
+
+def _becloud_but(tree: Node, path: str, reason: str, kept: list[str]) -> None:
+    """Mark everything at `path` as uncertain but what the caller vouches for."""
+    saved = [(keep, lookup(tree, keep)) for keep in kept]
+    copies = [(keep, clone(node)) for keep, node in saved if node is not None]
+    becloud(tree, path, reason)
+    for keep, node in copies:
+        above, _, name = keep.rpartition("/")
+        parent = make_directories(tree, above)
+        if parent.children.get(name) is not None and node.kind is not Kind.SPECIAL:
+            parent.children[name] = node
+
+
+def _mount_options(mount: str) -> dict[str, str]:
+    """Parse ``--mount`` options; ``type`` is always there, other names are the long ones."""
+    options = {"type": "bind"}
+    names = {"src": "source", "dst": "target", "destination": "target"}
+    for part in mount.split(","):
+        key, _, value = part.partition("=")
+        options[names.get(key.strip().lower(), key.strip().lower())] = value.strip()
+    return options

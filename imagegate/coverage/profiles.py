@@ -1,0 +1,289 @@
+"""What one version of one builder does, as data.
+
+The filter for a context runs in the client (docker CLI, buildx, buildctl, buildah) and the
+Dockerfile is read by the frontend in the daemon, so a profile names both halves and a test may
+combine them freely with `dataclasses.replace`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from imagegate.errors import UsageError
+
+
+class Family(Enum):
+    """The code base that copies files into an image."""
+
+    BUILDKIT = "buildkit"
+    CLASSIC = "classic"
+    BUILDAH = "buildah"
+
+
+class Reader(Enum):
+    """How an ignore file is split into patterns."""
+
+    MOBY = "moby/patternmatcher ignorefile"
+    IMAGEBUILDER = "openshift/imagebuilder ParseIgnore"
+
+
+class Grammar(Enum):
+    """How one pattern becomes a test of a path."""
+
+    MOBY = "moby/patternmatcher"
+    DOCKER_20 = "docker 20.10 pkg/fileutils"
+    STORAGE = "containers/storage pkg/fileutils"
+
+
+class Algorithm(Enum):
+    """How the lines of an ignore file and the directories of a context are combined."""
+
+    FSUTIL = "fsutil FilterFS: results inherited per pattern, wildcard exceptions are walked"
+    FSUTIL_20 = "fsutil of Docker 20.10: one parent looked at, text prefixes only"
+    TAR = "moby TarWithOptions since 23: results inherited per pattern, text prefixes only"
+    TAR_20 = "moby TarWithOptions of 20.10"
+    COPIER = "buildah copier: last match wins on the full path, text prefixes only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontend:
+    """What a Dockerfile may say and what it then means.
+
+    Attributes:
+        heredocs: ``<<EOF`` is a heredoc and not a word.
+        flags: flags of COPY and ADD that exist.
+        modern_words: ``${x#p}``, ``${x%s}``, ``${x/a/b}`` exist.
+        plain_defaults: ``${x-d}``, ``${x+a}`` (no colon) exist.
+        dot_is_directory: a destination that ends in ``/.`` is a directory.
+        arg_beats_env: an ARG after an ENV of the same name wins.
+        args_inherited: ``FROM stage`` sees the ARGs of that stage.
+        stage_names_fold_case: ``--from=A`` finds ``AS a``.
+        stage_names_unique: two stages of one name are an error.
+        runs_onbuild: ONBUILD of a stage runs in ``FROM that stage``.
+        skips_unneeded_stages: a stage that the target does not need is not built.
+        lenient_json: text behind a JSON array is not looked at.
+        without_effect: flags that are taken and do nothing.
+        merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
+            store accepts the flag and copies as without it.
+    """
+
+    heredocs: bool
+    flags: frozenset[str]
+    modern_words: bool
+    plain_defaults: bool
+    dot_is_directory: bool
+    arg_beats_env: bool
+    args_inherited: bool
+    stage_names_fold_case: bool = True
+    stage_names_unique: bool = False
+    runs_onbuild: bool = True
+    skips_unneeded_stages: bool = True
+    merges_links: bool = True
+    lenient_json: bool = False
+    without_effect: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One builder in one version.
+
+    Attributes:
+        name: the word for it on the command line and in reports.
+        title: the builder as a person would name it.
+        family: whose copy semantics apply.
+        reader: how its ignore file is read.
+        grammar: how its patterns match.
+        algorithm: how its patterns are combined over a tree.
+        opener_checks: the file opener applies last-match-wins on its own, so that a file which
+            the walk keeps can arrive with 0 bytes (BuildKit since 0.13).
+        frontend: what its Dockerfile may say.
+    """
+
+    name: str
+    title: str
+    family: Family
+    reader: Reader
+    grammar: Grammar
+    algorithm: Algorithm
+    opener_checks: bool = False
+    frontend: Frontend = field(repr=False)
+
+
+_BUILDKIT_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
+_ADD_ONLY = frozenset({"keep-git-dir", "checksum", "unpack"})
+
+BUILDKIT = Profile(
+    name="buildkit",
+    title="BuildKit 0.25 and later",
+    family=Family.BUILDKIT,
+    reader=Reader.MOBY,
+    grammar=Grammar.MOBY,
+    algorithm=Algorithm.FSUTIL,
+    opener_checks=True,
+    frontend=Frontend(
+        heredocs=True,
+        flags=_BUILDKIT_FLAGS | _ADD_ONLY,
+        modern_words=True,
+        plain_defaults=True,
+        dot_is_directory=True,
+        arg_beats_env=True,
+        args_inherited=True,
+    ),
+)
+BUILDKIT_20 = Profile(
+    name="buildkit-20.10",
+    title="BuildKit in Docker 20.10",
+    family=Family.BUILDKIT,
+    reader=Reader.MOBY,
+    grammar=Grammar.DOCKER_20,
+    algorithm=Algorithm.FSUTIL_20,
+    frontend=Frontend(
+        heredocs=False,
+        flags=frozenset({"from", "chown", "chmod"}),
+        modern_words=False,
+        plain_defaults=False,
+        dot_is_directory=False,
+        arg_beats_env=True,
+        args_inherited=True,
+        lenient_json=True,
+    ),
+)
+CLASSIC = Profile(
+    name="classic",
+    title="classic builder, docker CLI 23 and later",
+    family=Family.CLASSIC,
+    reader=Reader.MOBY,
+    grammar=Grammar.MOBY,
+    algorithm=Algorithm.TAR,
+    frontend=Frontend(
+        heredocs=True,
+        flags=frozenset({"from", "chown", "link", "exclude", "keep-git-dir"}),
+        modern_words=True,
+        plain_defaults=True,
+        dot_is_directory=False,
+        arg_beats_env=False,
+        args_inherited=False,
+        without_effect=frozenset({"exclude"}),
+        stage_names_unique=True,
+        skips_unneeded_stages=False,
+    ),
+)
+CLASSIC_20 = Profile(
+    name="classic-20.10",
+    title="classic builder of Docker 20.10",
+    family=Family.CLASSIC,
+    reader=Reader.MOBY,
+    grammar=Grammar.DOCKER_20,
+    algorithm=Algorithm.TAR_20,
+    frontend=Frontend(
+        heredocs=False,
+        flags=frozenset({"from", "chown"}),
+        modern_words=False,
+        plain_defaults=False,
+        dot_is_directory=False,
+        arg_beats_env=False,
+        args_inherited=False,
+        lenient_json=True,
+        stage_names_unique=True,
+        skips_unneeded_stages=False,
+    ),
+)
+BUILDAH = Profile(
+    name="buildah",
+    title="buildah 1.43",
+    family=Family.BUILDAH,
+    reader=Reader.IMAGEBUILDER,
+    grammar=Grammar.STORAGE,
+    algorithm=Algorithm.COPIER,
+    frontend=Frontend(
+        heredocs=True,
+        flags=_BUILDKIT_FLAGS | frozenset({"keep-git-dir", "checksum"}),
+        modern_words=True,
+        plain_defaults=False,
+        dot_is_directory=True,
+        arg_beats_env=False,
+        args_inherited=True,
+        lenient_json=True,
+        stage_names_fold_case=False,
+        runs_onbuild=False,
+    ),
+)
+BUILDAH_128 = Profile(
+    name="buildah-1.28",
+    title="buildah 1.28",
+    family=Family.BUILDAH,
+    reader=Reader.IMAGEBUILDER,
+    grammar=Grammar.STORAGE,
+    algorithm=Algorithm.COPIER,
+    frontend=Frontend(
+        heredocs=False,
+        flags=frozenset({"from", "chown", "chmod"}),
+        modern_words=False,
+        plain_defaults=False,
+        dot_is_directory=False,
+        arg_beats_env=False,
+        args_inherited=True,
+        lenient_json=True,
+        stage_names_fold_case=False,
+        runs_onbuild=False,
+    ),
+)
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (BUILDKIT, BUILDKIT_20, CLASSIC, CLASSIC_20, BUILDAH, BUILDAH_128)
+}
+
+
+def find_profile(name: str) -> Profile:
+    """Return the profile called `name`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in PROFILES:
+        raise UsageError(f"no builder `{name}`", hint=f"known builders: {', '.join(PROFILES)}")
+    return PROFILES[name]
+
+
+_SYNTAX = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::(?P<tag>[\w.-]+))?(?:@.*)?")
+_SINCE = {"chmod": (1, 2), "link": (1, 4), "exclude": (1, 19), "parents": (1, 20)}
+_LABS = (1, 7)
+_HEREDOCS = (1, 4)
+
+
+def with_syntax(profile: Profile, syntax: str | None) -> Profile:
+    """Return `profile` with the frontend that ``# syntax=`` picks.
+
+    Only BuildKit reads the directive. A flag that a frontend does not have is a parse error with
+    it, whatever the daemon knows. A frontend that is not Docker's own is taken for the profile's.
+    """
+    found = _SYNTAX.fullmatch(syntax or "")
+    if profile.family is not Family.BUILDKIT or found is None:
+        return profile
+    version, _, channel = (found["tag"] or "1").partition("-")
+    if version in {"latest", "1", "experimental", "labs"}:
+        numbers: tuple[int, ...] = (1, 10_000)
+    elif re.fullmatch(r"\d+(\.\d+)*", version):
+        numbers = tuple(int(part) for part in version.split("."))[:2]
+    else:
+        return profile
+    labs = channel == "labs" and numbers >= _LABS
+    missing = {
+        flag
+        for flag, since in _SINCE.items()
+        if numbers < since and not (labs and flag in {"exclude", "parents"})
+    }
+    modern = numbers >= _HEREDOCS
+    frontend = BUILDKIT.frontend if modern else BUILDKIT_20.frontend
+    return replace(
+        profile,
+        frontend=replace(
+            frontend,
+            flags=frontend.flags - missing,
+            heredocs=modern,
+            merges_links=profile.frontend.merges_links,
+        ),
+    )

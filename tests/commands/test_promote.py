@@ -1,0 +1,184 @@
+"""``imagegate promote``: publishes what passed, and nothing else, in one step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from imagegate.profile import ProfileStore, PublishedState
+from tests.images import write_classic_archive
+from tests.world import World
+
+
+def env_file(world: World) -> Path:
+    return world.root / "profiles" / "demo.env"
+
+
+def state(number: int) -> PublishedState:
+    return PublishedState(
+        env={"IMAGE": f"localhost/demo@sha256:{number:064d}"},
+        settings={},
+        verdict=f"sha256:{number:064d}",
+        promoted_at="2026-11-29T00:00:00Z",
+        promoted_by="somebody",
+    )
+
+
+def test_a_passing_image_is_published_with_its_pins(world: World) -> None:
+    assert world.run("promote", "demo") == 0
+
+    values = dict(line.split("=", 1) for line in env_file(world).read_text().splitlines())
+    lock = json.loads((world.lock / "lock.json").read_text())["digest"]
+    image = world.image().digest
+    assert values.pop("VERDICT").startswith("sha256:")
+    assert values == {
+        "IMAGEGATE_PROFILE": "demo",
+        "IMAGE": f"localhost/demo@{image}",
+        "IMAGE_DIGEST": image,
+        "IMAGE_PLATFORM": "linux/arm64",
+        "BASE_DIGEST": world.base.digest,
+        "LOCK_DIGEST": lock,
+        "NCCL_VERSION": "2.30.7+cuda13.3",
+        "TORCH_VERSION": "2.13.0+cu130",
+        "FLASHINFER_VERSION": "0.6.18",
+        "MAX_JOBS": "16",
+    }
+
+
+def test_what_no_env_file_can_hold_goes_into_the_json(world: World) -> None:
+    assert world.run("promote", "demo") == 0
+
+    history = json.loads((world.root / "profiles/demo.json").read_text())
+    assert history["states"][0]["settings"] == {"flags": ["--limit-mm-per-prompt", '{"image": 0}']}
+
+
+def test_the_named_verdict_is_kept_beside_the_profile(world: World) -> None:
+    from tests.images import digest
+
+    assert world.run("promote", "demo") == 0
+
+    values = dict(line.split("=", 1) for line in env_file(world).read_text().splitlines())
+    path = world.root / "profiles/verdicts" / f"{values['VERDICT'].replace(':', '-')}.json"
+    assert digest(path.read_bytes()) == values["VERDICT"]
+    assert json.loads(path.read_text())["verdict"] == "PASSED"
+
+
+def test_a_failing_image_is_not_published_and_the_old_profile_stays(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run("promote", "demo") == 0
+    before = {
+        path: path.read_bytes() for path in env_file(world).parent.rglob("*.*") if path.is_file()
+    }
+    (world.root / "images/demo/recipes/alpha/template.jinja").write_text("changed after locking")
+    capsys.readouterr()
+
+    assert world.run("promote", "demo") == 1
+
+    said = capsys.readouterr()
+    assert "the profile is left as it was" in said.err
+    assert "lock.fresh/asset-changed" in said.out
+    after = {
+        path: path.read_bytes() for path in env_file(world).parent.rglob("*.*") if path.is_file()
+    }
+    assert after == before
+
+
+def test_promotion_judges_from_bytes_and_not_from_the_builds_report(world: World) -> None:
+    layer = max((world.layout / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
+    layer.write_bytes(layer.read_bytes()[:-1])
+
+    assert world.run("promote", "demo") == 3
+    assert not env_file(world).exists()
+
+
+def test_an_image_without_a_manifest_digest_cannot_be_promoted(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = write_classic_archive(tmp_path / "image.tar", world.image())
+
+    assert world.run("promote", "demo", "--image", f"docker-archive:{archive}") == 1
+
+    assert "there is no digest to promote" in capsys.readouterr().err
+    assert not env_file(world).exists()
+
+
+def test_rollback_publishes_the_state_before(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    for number in (1, 2, 3):
+        store.publish("demo", state(number), b"{}")
+
+    assert store.rollback("demo") == state(2)
+    assert store.current("demo") == state(2)
+    assert store.rollback("demo") == state(1)
+    assert (tmp_path / "demo.env").read_text() == f"IMAGE=localhost/demo@sha256:{1:064d}\n"
+
+
+def test_rollback_without_a_profile_names_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run("promote", "demo", "--rollback") == 3
+    assert "there is no profile `demo`" in capsys.readouterr().err
+
+    assert world.run("promote", "demo") == 0
+    assert world.run("promote", "demo", "--rollback") == 3
+    assert "no earlier state" in capsys.readouterr().err
+
+
+def test_an_edited_profile_is_told_as_such(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run("promote", "demo") == 0
+    env_file(world).write_text("IMAGE=localhost/demo:latest\n")
+    capsys.readouterr()
+
+    assert world.run("promote", "demo", "--rollback") == 3
+
+    assert "no state that a promotion published" in capsys.readouterr().err
+
+
+def test_a_state_that_never_reached_the_env_file_is_not_current(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    store.publish("demo", state(1), b"{}")
+    published = (tmp_path / "demo.env").read_bytes()
+    store.publish("demo", state(2), b"{}")
+    (tmp_path / "demo.env").write_bytes(published)  # as after a crash between the two files
+
+    assert store.current("demo") == state(1)
+
+
+@pytest.mark.parametrize("value", ["a b", "$HOME", 'say "x"', "it's", "a#b", "a\nb", "back\\slash"])
+def test_a_value_that_launchers_read_differently_is_refused(value: str, tmp_path: Path) -> None:
+    from imagegate.errors import ProfileError
+
+    with pytest.raises(ProfileError, match="not read alike"):
+        ProfileStore(tmp_path).publish(
+            "demo", state(1).model_copy(update={"env": {"FLAGS": value}}), b"{}"
+        )
+    assert not (tmp_path / "demo.env").exists()
+
+
+def test_sh_and_make_read_the_same_values(world: World, tmp_path: Path) -> None:
+    assert world.run("promote", "demo") == 0
+    path = env_file(world)
+    expected = dict(line.split("=", 1) for line in path.read_text().splitlines())
+    names = " ".join(expected)
+
+    script = f'set -a; . "{path}"; for name in {names}; do eval "echo $name=\\$$name"; done'
+    by_sh = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(
+        f"include {path}\nall:\n" + "".join(f"\t@echo {n}=$({n})\n" for n in expected)
+    )
+    make = shutil.which("make")
+    assert make is not None
+    by_make = subprocess.run(
+        [make, "-sf", makefile], capture_output=True, text=True, check=True
+    ).stdout
+
+    for said in (by_sh, by_make):
+        assert dict(line.split("=", 1) for line in said.splitlines()) == expected
