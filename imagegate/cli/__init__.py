@@ -24,6 +24,8 @@ COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
+    "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
     "coverage": (
         "imagegate.cli.coverage",
         "Say where each model's assets end in an image, without building it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -57,6 +58,12 @@ if TYPE_CHECKING:
 @click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
 )
+@click.option(
+    "--only", multiple=True, metavar="CHECK", help="Run this check alone; may be given often."
+)
+@click.option(
+    "--skip", multiple=True, metavar="CHECK", help="Leave this check out; may be given often."
+)
 @workspace_option
 def command(
     names: tuple[str, ...],
@@ -66,11 +73,14 @@ def command(
     key: Path | None,
     max_age: float,
     details: bool,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     workspace: Path | None,
 ) -> int:
     """Judge the images of the named recipes, or of all, from their bytes.
 
     Reads the manifest, the config, the lock and the added layers; the base is not read.
+    A verdict with checks left out says so and cannot be promoted.
     Inside GitHub Actions the job's summary gets the report too.
     """
     from imagegate import __version__
@@ -85,27 +95,61 @@ def command(
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
+    left_out = left_out_checks(only, skip)
     if key is not None and html is not None:
         raise UsageError(
             "`--html` shows what an image holds, a stored verdict does not",
             hint="leave `--attested` out: the image is judged from its bytes",
         )
+    if key is not None and left_out:
+        raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
     if key is not None:
         verdicts = _attested(found, chosen, image, key, max_age)
     else:
-        verdicts = _judged(found, chosen, image, html)
+        verdicts = _judged(found, chosen, image, html, left_out)
     write_job_summary(verdicts)
     click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
-    return 0 if all(verdict.passed for verdict in verdicts) else 1
+    return 0 if all(verdict.sound for verdict in verdicts) else 1
+
+
+def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[str]:
+    """Turn the two options into the checks that are left out.
+
+    Raises:
+        UsageError: no check has such a name, or nothing would be left to run.
+    """
+    from imagegate.checks import CHECKS
+    from imagegate.errors import UsageError
+
+    known = [check.id for check in CHECKS]
+    for name in (*only, *skip):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"no check is named `{name}`",
+                hint=f"did you mean `{near[0]}`?" if near else "run `imagegate explain`",
+            )
+    left_out = frozenset(skip) | (frozenset(known) - frozenset(only) if only else frozenset())
+    if len(left_out) == len(known):
+        raise UsageError("`--only` and `--skip` leave no check to run")
+    return left_out
 
 
 def _judged(
-    workspace: Workspace, names: Sequence[str], image: str | None, html: Path | None
+    workspace: Workspace,
+    names: Sequence[str],
+    image: str | None,
+    html: Path | None,
+    left_out: frozenset[str],
 ) -> list[Verdict]:
     from imagegate import __version__
     from imagegate.usecases.verify import verify_recipe
 
-    judged = [verify_recipe(workspace, name, image=image, reporter=reporter()) for name in names]
+    today = datetime.now(UTC).date()
+    judged = [
+        verify_recipe(workspace, name, image=image, today=today, reporter=reporter(), skip=left_out)
+        for name in names
+    ]
     if html is not None:
         from imagegate.report.html import render_html
         from imagegate.workspace.atomic import write_file

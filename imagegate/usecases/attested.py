@@ -67,7 +67,7 @@ def verify_attested(
         reporter=reporter,
     )
     if found is None:
-        verdict, _ = judge(state, lock, source, reporter)
+        verdict, _ = judge(state, lock, source, reporter, today=now.date())
         return verdict
     reporter.say(
         f"`{name}` was judged at {timestamp(found.verified_at)}; "
@@ -128,6 +128,12 @@ def attested_verdict(
         return None
     if not _same(verdict, expected):
         reporter.say(f"does not count: {found.verdict.where}: its details are of another verdict")
+        return None
+    if verdict.policy != state.recipe.policy:
+        reporter.say(f"does not count: {found.verdict.where}: pins or waivers changed since")
+        return None
+    if any(one.accepted and one.accepted.expires < now.date() for one in verdict.findings):
+        reporter.say(f"does not count: {found.verdict.where}: a waiver has expired since")
         return None
     return AttestedVerdict(verdict=verdict, verified_at=found.verdict.verified_at)
 

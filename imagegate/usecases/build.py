@@ -22,6 +22,7 @@ from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date
     from pathlib import Path
 
     from imagegate.lock import Lock, LockedWheel
@@ -53,6 +54,7 @@ def build_recipe(
     cache: Path,
     threads: int,
     full_from: str | None,
+    today: date,
     reporter: Reporter,
 ) -> BuildOutcome:
     """Compose, judge, and leave a layout under ``build/<name>``.
@@ -63,6 +65,7 @@ def build_recipe(
         cache: folder for downloads.
         threads: how many threads compress.
         full_from: where the base's bytes are, if the layout shall hold them too.
+        today: the day that waivers are compared with.
         reporter: where progress goes.
 
     Raises:
@@ -99,7 +102,8 @@ def build_recipe(
             "this Python's deflate gives other bytes than zlib: the digest is right, "
             "and will differ from one made elsewhere; diff ids will not"
         )
-    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter)
+    source = open_judged(workspace, state, None)
+    verdict, _ = judge(state, lock, source, reporter, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     write_file(layout.with_name(f"{name}.build.json"), _provenance(composition, lock))

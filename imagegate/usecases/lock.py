@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, read_facts
-from imagegate.catalog.python import freeze, ownership
+from imagegate.catalog import locked_facts, new_collector, ownership, read_facts
+from imagegate.catalog.python import freeze
+from imagegate.catalog.startup import search_order
+from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import ImageError, LockError, UsageError
 from imagegate.facts import Facts
@@ -143,12 +145,14 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
         )
     compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
     with reporter.task("reading the base", compressed) as task:
-        tree, collector = _read_layers(source, task.advance)
+        tree, collector = read_layers(source, task.advance)
     nodes = list(tree.under(""))
     facts = read_facts(tree, collector, [node.path for node in nodes])
-    owners, contradictions = ownership(tree, collector, facts.distributions)
+    owners, contradictions = ownership(tree, collector, facts)
     owned = tuple(replace(node, owner=owners.get(node.path, ""), layer=0) for node in nodes)
     assert recipe.base is not None
+    section = recipe.document.python
+    order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
     return _ReadBase(
         document=BaseDocument(
             image=str(recipe.base),
@@ -156,16 +160,16 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             index=image.index_digest,
             platform=str(recipe.platform),
             compressed=compressed,
-            facts=replace(facts, contradictions=contradictions),
+            facts=replace(locked_facts(facts), contradictions=contradictions),
         ),
         manifest_bytes=image.manifest_bytes,
         config_bytes=image.config_bytes,
         nodes=owned,
-        freeze=freeze(facts.distributions, recipe.document.python.version),
+        freeze=freeze(facts.distributions, section.version, order),
     )
 
 
-def _read_layers(
+def read_layers(
     source: ImageSource, advance: Callable[[int], object]
 ) -> tuple[FileTree, Collector]:
     """Read all layers, some at a time, and apply them in order."""
@@ -179,7 +183,7 @@ def _read_layers(
             advance(count)
 
     def one(layer: Layer) -> tuple[LayerReading, Collector]:
-        collector = new_collector()
+        collector = new_collector(*OWNERSHIP_INTERESTS)
         reading = read_layer(
             source.open_layer(layer), layer.blob, want=collector.want, progress=counted
         )

@@ -74,7 +74,7 @@ def promote_recipe(
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image)
-    verdict, evidence = judge(state, lock, source, reporter)
+    verdict, evidence = judge(state, lock, source, reporter, today=promoted_at.date())
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)
     if verdict.image is None:

@@ -9,6 +9,9 @@ from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import date
+
     from imagegate.checks.evidence import Evidence
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
@@ -17,7 +20,13 @@ if TYPE_CHECKING:
 
 
 def verify_recipe(
-    workspace: Workspace, name: str, *, image: str | None, reporter: Reporter
+    workspace: Workspace,
+    name: str,
+    *,
+    image: str | None,
+    today: date,
+    reporter: Reporter,
+    skip: Collection[str] = (),
 ) -> tuple[Verdict, Evidence]:
     """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
@@ -25,7 +34,9 @@ def verify_recipe(
         workspace: where the recipe and its lock are.
         name: the recipe.
         image: where the image is, its build if ``None``.
+        today: the day that waivers are compared with.
         reporter: where progress goes.
+        skip: ids of checks that are left out; such a verdict never passes.
 
     Raises:
         UsageError: there is no image to judge.
@@ -34,7 +45,8 @@ def verify_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    return judge(state, lock, open_judged(workspace, state, image), reporter)
+    source = open_judged(workspace, state, image)
+    return judge(state, lock, source, reporter, today=today, skip=skip)
 
 
 def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> ImageSource:

@@ -74,7 +74,11 @@ def with_failure(verdict: Verdict, **changes: str) -> Verdict:
             layer_digest="sha256:" + "a" * 64,
             step="RUN pip install -U torch\n# x",
         ),
-        **texts,
+        subject=texts["subject"],
+        message=texts["message"],
+        locked=texts["locked"],
+        found=texts["found"],
+        hint=texts["hint"],
     )
     reports = tuple(
         replace(report, findings=(finding,)) if report.check == "python.pins" else report

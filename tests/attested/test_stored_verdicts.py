@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -447,7 +447,9 @@ def test_a_signed_image_that_is_pinned_by_an_index_is_signed_under_both_digests(
     folder = tmp_path / "wrapped"
     index = _wrap(scene, folder)
     location = f"oci:{folder}@{index}"
-    verdict, evidence = verify_recipe(scene.workspace, "served", image=location, reporter=Heard())
+    verdict, evidence = verify_recipe(
+        scene.workspace, "served", image=location, today=date(2026, 11, 29), reporter=Heard()
+    )
     assert open_image(location).image.index_digest == index
     published = sign_verdict(
         scene.workspace,
