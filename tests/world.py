@@ -217,6 +217,17 @@ def make_world(folder: Path) -> World:
     return World(root, base)
 
 
+def pin(world: World, reference: str) -> None:
+    """Let the recipe name its base so."""
+    path = world.root / "images/demo/image.toml"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(
+        "".join(
+            f'image = "{reference}"\n' if line.startswith("image = ") else line for line in lines
+        )
+    )
+
+
 __all__ = [
     "MODELS",
     "NCCL",
@@ -228,4 +239,5 @@ __all__ = [
     "elf",
     "make_world",
     "nccl",
+    "pin",
 ]

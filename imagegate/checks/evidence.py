@@ -76,6 +76,23 @@ class Change:
     layer: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What an image said of itself when it ran.
+
+    Attributes:
+        path: where its Python looks, without leading slash.
+        freeze: what ``pip freeze`` printed, ``None`` where there is no pip.
+        distributions: name and version as ``importlib.metadata`` finds them, in its order.
+        nccl: path of each library that could be asked, and its ``ncclGetVersion``.
+    """
+
+    path: tuple[str, ...]
+    freeze: str | None
+    distributions: tuple[tuple[str, str], ...]
+    nccl: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """Everything that a check may look at.
@@ -92,6 +109,7 @@ class Evidence:
         facts: facts of the merged system.
         collector: contents of chosen files of the added layers.
         today: the day of the judgement.
+        observation: what the image said when it ran, where it was asked.
     """
 
     recipe: Recipe
@@ -108,6 +126,7 @@ class Evidence:
     facts: Facts
     collector: Collector
     today: date
+    observation: Observation | None = None
 
     @cached_property
     def base_is_prefix(self) -> bool:

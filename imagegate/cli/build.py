@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,12 +13,16 @@ from imagegate.cli.common import (
     complete_recipe,
     end_on_sigterm,
     find_workspace,
+    insecure_option,
     reporter,
     workspace_option,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from imagegate.engines.container.secrets import Secret
+    from imagegate.engines.container.tools import Builder, Network
 
 
 @click.command()
@@ -35,16 +39,83 @@ if TYPE_CHECKING:
     default=None,
     help="How many threads compress; the digest does not depend on it.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["compose", "docker", "podman"]),
+    default="compose",
+    show_default=True,
+    help="compose needs no daemon; the others run the recipe's Dockerfile.",
+)
+@click.option(
+    "--builder",
+    type=click.Choice(["auto", "buildx", "buildkit", "classic"]),
+    default="auto",
+    show_default=True,
+    help="Which of docker's builders.",
+)
+@click.option(
+    "--network",
+    type=click.Choice(["none", "default", "host"]),
+    default="none",
+    show_default=True,
+    help="What the steps of an engine's build may reach.",
+)
+@click.option(
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="ID=FILE",
+    help="A file that steps can mount and that must not be in the image.",
+)
+@insecure_option
 @click.option("--details", is_flag=True, help="List every single comparison.")
 @workspace_option
 def command(
-    name: str, full_from: str | None, threads: int | None, details: bool, workspace: Path | None
+    name: str,
+    full_from: str | None,
+    threads: int | None,
+    engine: Literal["compose", "docker", "podman"],
+    builder: Builder,
+    network: Network,
+    secrets: tuple[str, ...],
+    insecure: bool,
+    details: bool,
+    workspace: Path | None,
 ) -> int:
-    """Compose NAME from its lock into build/NAME, judge it, and print the report."""
+    """Build NAME from its lock into build/NAME, judge it, and print the report."""
+    from imagegate.errors import UsageError
     from imagegate.report.text import render_text
     from imagegate.usecases.build import build_recipe
 
     end_on_sigterm()
+    if engine != "compose":
+        from imagegate.usecases.engine_build import EngineChoice, build_with_engine
+
+        if full_from is not None:
+            raise UsageError("`--full` is for `--engine compose`")
+        built = build_with_engine(
+            find_workspace(workspace),
+            name,
+            choice=EngineChoice(
+                name=engine,
+                builder=builder,
+                network=network,
+                secrets=tuple(_secret(text) for text in secrets),
+                insecure=insecure,
+            ),
+            cache=cache_folder(),
+            threads=threads or os.cpu_count() or 1,
+            today=datetime.now(UTC).date(),
+            reporter=reporter(),
+        )
+        click.echo(render_text(built.verdict, details=details), nl=False)
+        click.echo(f"digest    {built.digest}")
+        return 0 if built.verdict.passed else 1
+    if builder != "auto" or network != "none" or secrets:
+        raise UsageError(
+            "`--builder`, `--network` and `--secret` are for `--engine docker` and `podman`",
+            hint="compose runs no step that could use them",
+        )
     outcome = build_recipe(
         find_workspace(workspace),
         name,
@@ -57,3 +128,15 @@ def command(
     click.echo(render_text(outcome.verdict, details=details), nl=False)
     click.echo(f"digest    {outcome.composition.digest}")
     return 0 if outcome.verdict.passed else 1
+
+
+def _secret(text: str) -> Secret:
+    from pathlib import Path
+
+    from imagegate.engines.container.secrets import Secret
+    from imagegate.errors import UsageError
+
+    name, equals, path = text.partition("=")
+    if not equals or not path:
+        raise UsageError(f"`--secret {text}`: write `ID=FILE`")
+    return Secret.read(name, Path(path).resolve())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from imagegate.signing.keys import Signer
     from imagegate.usecases.ports import Reporter, Task
+    from imagegate.usecases.transfer import Moved
     from imagegate.workspace import Workspace
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
@@ -50,6 +51,15 @@ def read_key(key: Path, passphrase_file: Path | None) -> Signer:
     return read_signer(key, passphrase=passphrase)
 
 
+def insecure_option(command: _Command) -> _Command:
+    """Add ``--insecure``."""
+    return click.option(
+        "--insecure",
+        is_flag=True,
+        help="Speak plain http to registries that are not on this machine too.",
+    )(command)
+
+
 def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a recipe's name in the shell."""
     from imagegate.errors import ImagegateError
@@ -74,6 +84,16 @@ def cache_folder() -> Path:
     from imagegate.resolver.wheels import cache_folder as chosen
 
     return chosen(os.environ)
+
+
+def describe_moved(moved: Moved) -> str:
+    """Say what went over the wire, and how many blobs came to their place in which way."""
+    ways = ", ".join(
+        f"{moved.count(how)} {how}"
+        for how in ("present", "mounted", "uploaded")
+        if moved.count(how)
+    )
+    return f"{moved.sent} bytes sent, {moved.received} bytes received; blobs: {ways}"
 
 
 def end_on_sigterm() -> None:

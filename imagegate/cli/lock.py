@@ -11,6 +11,7 @@ from imagegate.cli.common import (
     complete_recipe,
     end_on_sigterm,
     find_workspace,
+    insecure_option,
     reporter,
     workspace_option,
 )
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     metavar="REF",
     help="Where the base's bytes are: oci:FOLDER, docker-archive:FILE, registry/repository@sha256:…",
 )
+@insecure_option
 @workspace_option
-def command(name: str, base: str | None, workspace: Path | None) -> int:
+def command(name: str, base: str | None, insecure: bool, workspace: Path | None) -> int:
     """Read the base of NAME once, resolve its layer against it, and write locks/NAME.
 
     The difference to the lock that was there is printed; the files are replaced in one step.
@@ -38,7 +40,12 @@ def command(name: str, base: str | None, workspace: Path | None) -> int:
 
     end_on_sigterm()
     outcome = lock_recipe(
-        find_workspace(workspace), name, base=base, cache=cache_folder(), reporter=reporter()
+        find_workspace(workspace),
+        name,
+        base=base,
+        cache=cache_folder(),
+        reporter=reporter(),
+        insecure=insecure,
     )
     click.echo(render_differences(outcome.differences), nl=False)
     if outcome.rewritten_base is not None:

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imagegate.cli.common import complete_recipe, find_workspace, reporter, workspace_option
+from imagegate.cli.common import (
+    complete_recipe,
+    find_workspace,
+    insecure_option,
+    reporter,
+    workspace_option,
+)
 from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from imagegate.engines.container.tools import EngineName
     from imagegate.verdict import Verdict
     from imagegate.workspace import Workspace
 
@@ -25,7 +32,8 @@ if TYPE_CHECKING:
 @click.option(
     "--image",
     metavar="REF",
-    help="The image to judge instead of build/NAME: oci:FOLDER, docker-archive:FILE.",
+    help="The image to judge instead of build/NAME: oci:FOLDER, docker-archive:FILE, "
+    "registry/repository@sha256:…, docker-daemon:NAME, podman:NAME.",
 )
 @click.option(
     "--format",
@@ -64,6 +72,15 @@ if TYPE_CHECKING:
 @click.option(
     "--skip", multiple=True, metavar="CHECK", help="Leave this check out; may be given often."
 )
+@click.option("--probe", is_flag=True, help="Run the image too and compare what it says of itself.")
+@click.option(
+    "--engine",
+    type=click.Choice(["docker", "podman"]),
+    default="docker",
+    show_default=True,
+    help="What runs the image for --probe.",
+)
+@insecure_option
 @workspace_option
 def command(
     names: tuple[str, ...],
@@ -75,6 +92,9 @@ def command(
     details: bool,
     only: tuple[str, ...],
     skip: tuple[str, ...],
+    probe: bool,
+    engine: EngineName,
+    insecure: bool,
     workspace: Path | None,
 ) -> int:
     """Judge the images of the named recipes, or of all, from their bytes.
@@ -101,12 +121,22 @@ def command(
             "`--html` shows what an image holds, a stored verdict does not",
             hint="leave `--attested` out: the image is judged from its bytes",
         )
+    if key is not None and probe:
+        raise UsageError("a stored verdict is not asked by running: leave `--probe` out")
     if key is not None and left_out:
         raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
     if key is not None:
-        verdicts = _attested(found, chosen, image, key, max_age)
+        verdicts = _attested(found, chosen, image, key, max_age, insecure=insecure)
     else:
-        verdicts = _judged(found, chosen, image, html, left_out)
+        verdicts = _judged(
+            found,
+            chosen,
+            image,
+            html,
+            left_out,
+            insecure=insecure,
+            probe_with=engine if probe else None,
+        )
     write_job_summary(verdicts)
     click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
     return 0 if all(verdict.sound for verdict in verdicts) else 1
@@ -141,13 +171,25 @@ def _judged(
     image: str | None,
     html: Path | None,
     left_out: frozenset[str],
+    *,
+    insecure: bool,
+    probe_with: EngineName | None,
 ) -> list[Verdict]:
     from imagegate import __version__
     from imagegate.usecases.verify import verify_recipe
 
     today = datetime.now(UTC).date()
     judged = [
-        verify_recipe(workspace, name, image=image, today=today, reporter=reporter(), skip=left_out)
+        verify_recipe(
+            workspace,
+            name,
+            image=image,
+            today=today,
+            reporter=reporter(),
+            skip=left_out,
+            insecure=insecure,
+            probe_with=probe_with,
+        )
         for name in names
     ]
     if html is not None:
@@ -159,7 +201,13 @@ def _judged(
 
 
 def _attested(
-    workspace: Workspace, names: Sequence[str], image: str | None, key: Path, max_age: float
+    workspace: Workspace,
+    names: Sequence[str],
+    image: str | None,
+    key: Path,
+    max_age: float,
+    *,
+    insecure: bool,
 ) -> list[Verdict]:
     from imagegate.signing.keys import read_verifier
     from imagegate.usecases.attested import verify_attested
@@ -174,6 +222,7 @@ def _attested(
             now=datetime.now(UTC),
             max_age=timedelta(hours=max_age),
             reporter=reporter(),
+            insecure=insecure,
         )
         for name in names
     ]

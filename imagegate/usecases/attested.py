@@ -36,6 +36,7 @@ def verify_attested(
     now: datetime,
     max_age: timedelta,
     reporter: Reporter,
+    insecure: bool = False,
 ) -> Verdict:
     """Take a stored verdict on a recipe's image if it counts, and judge the image otherwise.
 
@@ -47,6 +48,7 @@ def verify_attested(
         now: the moment.
         max_age: how old a stored verdict may be.
         reporter: is told what counts and what does not.
+        insecure: allow plain http to a registry that is not on loopback.
 
     Raises:
         UsageError: there is no image, or nothing is kept beside it.
@@ -55,12 +57,12 @@ def verify_attested(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image)
+    source = open_judged(workspace, state, image, insecure=insecure)
     found = attested_verdict(
         state,
         lock,
         source.image,
-        store=open_store(image or f"oci:{workspace.layout(name)}"),
+        store=open_store(image or f"oci:{workspace.layout(name)}", insecure=insecure),
         verifier=verifier,
         now=now,
         max_age=max_age,

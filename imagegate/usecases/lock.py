@@ -59,7 +59,13 @@ class LockOutcome:
 
 
 def lock_recipe(
-    workspace: Workspace, name: str, *, base: str | None, cache: Path, reporter: Reporter
+    workspace: Workspace,
+    name: str,
+    *,
+    base: str | None,
+    cache: Path,
+    reporter: Reporter,
+    insecure: bool = False,
 ) -> LockOutcome:
     """Write a recipe's lock anew.
 
@@ -69,6 +75,7 @@ def lock_recipe(
         base: where the base's bytes are; a base with another digest than the recipe's replaces it.
         cache: folder for downloads.
         reporter: where progress goes.
+        insecure: allow plain http to a registry that is not on loopback.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
@@ -81,7 +88,9 @@ def lock_recipe(
     read: _ReadBase | None = None
     if state.recipe.base is not None:
         source = open_image(
-            base or _base_location(workspace, state.recipe), platform=state.recipe.platform
+            base or base_location(workspace, state.recipe),
+            platform=state.recipe.platform,
+            insecure=insecure,
         )
         rewritten = _agree_on_base(state.recipe, source, base)
         if rewritten is not None:
@@ -212,7 +221,7 @@ class _StoppedError(Exception):
     """Ends the reading of a layer that nobody waits for any more."""
 
 
-def _base_location(workspace: Workspace, recipe: Recipe) -> str:
+def base_location(workspace: Workspace, recipe: Recipe) -> str:
     """Say where the base's bytes are expected when nobody says."""
     assert recipe.base is not None
     made_here = recipe.document.base.recipe

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imagegate.errors import UsageError
+from imagegate.oci.digest import Digest
+from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
+from imagegate.sources.registry import RegistrySource, is_loopback
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from imagegate.checks.evidence import Evidence
+    from imagegate.engines.container.tools import EngineName
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
@@ -27,6 +32,8 @@ def verify_recipe(
     today: date,
     reporter: Reporter,
     skip: Collection[str] = (),
+    insecure: bool = False,
+    probe_with: EngineName | None = None,
 ) -> tuple[Verdict, Evidence]:
     """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
@@ -35,21 +42,67 @@ def verify_recipe(
         name: the recipe.
         image: where the image is, its build if ``None``.
         today: the day that waivers are compared with.
-        reporter: where progress goes.
+        reporter: where progress goes; told what a registry sent.
         skip: ids of checks that are left out; such a verdict never passes.
+        insecure: allow plain http to a registry that is not on loopback.
+        probe_with: the engine that runs the image and asks it about itself; not run if ``None``.
 
     Raises:
         UsageError: there is no image to judge.
         LockError: the lock cannot be used.
         ImageError: the image cannot be read.
+        EngineError: the image cannot be run where it shall be.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image)
-    return judge(state, lock, source, reporter, today=today, skip=skip)
+    source = open_judged(workspace, state, image, insecure=insecure)
+    verdict, evidence = judge(state, lock, source, reporter, today=today, skip=skip)
+    if probe_with is not None:
+        verdict = _probed(verdict, evidence, source, probe_with, reporter)
+    if isinstance(source, RegistrySource):
+        traffic = source.client.traffic
+        reporter.say(
+            f"the registry sent {traffic.received} bytes in {traffic.requests} answers "
+            f"({format_bytes(traffic.received)}; added layers: {format_bytes(verdict.cost.added)})"
+        )
+    return verdict, evidence
 
 
-def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> ImageSource:
+def _probed(
+    verdict: Verdict,
+    evidence: Evidence,
+    source: ImageSource,
+    engine_name: EngineName,
+    reporter: Reporter,
+) -> Verdict:
+    """Run the judged image, by its id, and add what it says to the verdict."""
+    from imagegate.checks.probe import PROBE
+    from imagegate.engines.container.probe import identities_of, probe, pull
+    from imagegate.engines.container.tools import find_engine
+
+    engine = find_engine(engine_name)
+    image = source.image
+    identities = identities_of(Digest.of(image.config_bytes), image.digest)
+    if isinstance(source, RegistrySource):
+        reference = f"{source.reference.name}@{image.digest}"
+        reporter.say(f"{engine_name} pulls {reference}")
+        pull(engine, reference, insecure=is_loopback(source.reference.registry))
+    observation = probe(
+        engine,
+        identities,
+        platform=image.config.platform,
+        interpreter=evidence.recipe.document.python.interpreter,
+        libraries=sorted(
+            {reading.path for reading in evidence.facts.native if reading.component == "nccl"}
+        ),
+    )
+    report = PROBE.judge(replace(evidence, observation=observation))
+    return replace(verdict, reports=(*verdict.reports, report))
+
+
+def open_judged(
+    workspace: Workspace, state: RecipeState, image: str | None, *, insecure: bool = False
+) -> ImageSource:
     """Open the image that is to be judged: the named one, or the recipe's build.
 
     Raises:
@@ -58,7 +111,7 @@ def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> 
     """
     platform = state.recipe.platform
     if image is not None:
-        return open_image(image, platform=platform)
+        return open_image(image, platform=platform, insecure=insecure)
     name = state.recipe.name
     layout = workspace.layout(name)
     # relative, so that a verdict says the same wherever the workspace lies

@@ -33,7 +33,9 @@ def test_help_imports_none_of_the_heavy_libraries() -> None:
     assert "verify" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["lock", "build", "verify", "promote", "explain"])
+@pytest.mark.parametrize(
+    "command", ["lock", "build", "verify", "promote", "drift", "mirror", "explain"]
+)
 def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     from imagegate.cli import run
 

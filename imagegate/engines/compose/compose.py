@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from imagegate.engines.compose.layers import BlobWriter, write_assets, write_wheels
-from imagegate.errors import RecipeError
-from imagegate.oci.digest import Digest
-from imagegate.oci.documents import (
-    BASE_DIGEST,
-    BASE_NAME,
-    OCI_CONFIG,
-    OCI_INDEX,
-    OCI_LAYER_GZIP,
-    OCI_MANIFEST,
-    REF_NAME,
-    layer_compression,
-    parse_json,
+from imagegate.engines.layout import (
+    base_annotations,
+    base_descriptor,
+    compact,
+    platform_document,
+    write_layout,
 )
+from imagegate.oci.documents import OCI_LAYER_GZIP, parse_json
 from imagegate.oci.gzipwrite import Compressor, compressor
 from imagegate.oci.tarwrite import TarWriter
 
@@ -29,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from imagegate.lock import Lock, LockedAsset, LockedWheel
+    from imagegate.oci.digest import Digest
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
 
@@ -100,20 +95,21 @@ def compose(ingredients: Ingredients, folder: Path) -> Composition:
     blobs.mkdir(parents=True)
     layers = [_write_layer(blobs, ingredients, plan) for plan in _plans(ingredients)]
     config = _config(ingredients, layers)
-    manifest = _manifest(ingredients, layers, config)
-    digest = _put(blobs, manifest)
-    _put(blobs, config)
-    recipe = ingredients.recipe
-    descriptor = {
-        "mediaType": OCI_MANIFEST,
-        "digest": str(digest),
-        "size": len(manifest),
-        "platform": _platform(recipe),
-        "annotations": {REF_NAME: recipe.name},
-    }
-    index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [descriptor]}
-    (folder / "oci-layout").write_bytes(b'{"imageLayoutVersion":"1.0.0"}')
-    (folder / "index.json").write_bytes(_compact(index))
+    recipe, lock = ingredients.recipe, ingredients.lock
+    below = lock.manifest.layers if lock.manifest is not None else ()
+    digest = write_layout(
+        folder,
+        recipe,
+        config=config,
+        layers=[
+            *(base_descriptor(descriptor) for descriptor in below),
+            *(
+                {"mediaType": OCI_LAYER_GZIP, "digest": str(layer.digest), "size": layer.size}
+                for layer in layers
+            ),
+        ],
+        annotations=base_annotations(recipe, lock),
+    )
     return Composition(digest=digest, layers=tuple(layers), compressor=compressor())
 
 
@@ -173,7 +169,7 @@ def _config(ingredients: Ingredients, layers: Sequence[ComposedLayer]) -> bytes:
     document: dict[str, Any] = {"rootfs": {"type": "layers", "diff_ids": []}, "history": []}
     if lock.config_bytes is not None:
         document.update(parse_json(lock.config_bytes, "the locked config"))
-    document.update(_platform(recipe))
+    document.update(platform_document(recipe))
     document["created"] = _CREATED
     section = recipe.document.config
     settings: dict[str, Any] = dict(document.get("config") or {})
@@ -195,7 +191,7 @@ def _config(ingredients: Ingredients, layers: Sequence[ComposedLayer]) -> bytes:
         *_base_history(document, len(diff_ids) - len(layers)),
         *({"created": _CREATED, "created_by": layer.step} for layer in layers),
     ]
-    return _compact(document)
+    return compact(document)
 
 
 def _base_history(document: Mapping[str, Any], layers: int) -> list[dict[str, Any]]:
@@ -212,64 +208,6 @@ def _base_history(document: Mapping[str, Any], layers: int) -> list[dict[str, An
 def _merged_environment(base: Sequence[str], added: Mapping[str, str]) -> list[str]:
     kept = [entry for entry in base if entry.partition("=")[0] not in added]
     return [*kept, *(f"{name}={value}" for name, value in added.items())]
-
-
-def _manifest(ingredients: Ingredients, layers: Sequence[ComposedLayer], config: bytes) -> bytes:
-    """Name the base's layers as they are and the new ones behind them (manifest.md)."""
-    lock, recipe = ingredients.lock, ingredients.recipe
-    described: list[dict[str, Any]] = []
-    annotations: dict[str, str] = {}
-    if lock.manifest is not None:
-        for descriptor in lock.manifest.layers:
-            entry = descriptor.model_dump(mode="json", by_alias=True, exclude_none=True)
-            described.append({**entry, "mediaType": _oci_layer_type(descriptor.media_type)})
-        if recipe.base is None:
-            raise RecipeError(f"the lock of `{recipe.name}` has a base, its recipe has none")
-        # image-spec, annotations.md: the digest of what the name refers to
-        annotations[BASE_NAME] = recipe.base.name
-        annotations[BASE_DIGEST] = str(lock.base.index or lock.base.digest)
-    described += [
-        {"mediaType": OCI_LAYER_GZIP, "digest": str(layer.digest), "size": layer.size}
-        for layer in layers
-    ]
-    manifest: dict[str, Any] = {
-        "schemaVersion": 2,
-        "mediaType": OCI_MANIFEST,
-        "config": {
-            "mediaType": OCI_CONFIG,
-            "digest": str(Digest.of(config)),
-            "size": len(config),
-        },
-        "layers": described,
-    }
-    if annotations:
-        manifest["annotations"] = annotations
-    return _compact(manifest)
-
-
-def _oci_layer_type(media_type: str) -> str:
-    """Name a Docker layer type in OCI's words; the blob is the same."""
-    if media_type.startswith("application/vnd.oci."):
-        return media_type
-    suffix = {"plain": "", "gzip": "+gzip", "zstd": "+zstd"}[layer_compression(media_type)]
-    family = "layer.nondistributable" if ".foreign." in media_type else "layer"
-    return f"application/vnd.oci.image.{family}.v1.tar{suffix}"
-
-
-def _platform(recipe: Recipe) -> dict[str, str]:
-    platform = recipe.platform
-    variant = {"variant": platform.variant} if platform.variant else {}
-    return {"os": platform.os, "architecture": platform.architecture, **variant}
-
-
-def _put(blobs: Path, content: bytes) -> Digest:
-    digest = Digest.of(content)
-    (blobs / digest.encoded).write_bytes(content)
-    return digest
-
-
-def _compact(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
 
 def default_threads() -> int:

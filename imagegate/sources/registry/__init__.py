@@ -36,7 +36,7 @@ from imagegate.sources.registry.source import (
     open_registry_image,
     registry_reference,
 )
-from imagegate.sources.registry.wire import Traffic
+from imagegate.sources.registry.wire import Traffic, is_loopback
 
 __all__ = [
     "Anonymous",
@@ -53,6 +53,7 @@ __all__ = [
     "SystemClock",
     "Traffic",
     "fallback_tag",
+    "is_loopback",
     "list_referrers",
     "open_registry_image",
     "push_image",

@@ -1,0 +1,63 @@
+"""``imagegate drift``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from imagegate.cli.common import (
+    complete_recipe,
+    find_workspace,
+    insecure_option,
+    workspace_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from imagegate.usecases.drift import Drift
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_recipe)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@insecure_option
+@workspace_option
+def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path | None) -> int:
+    """Ask the registries whether each base's tag has moved and its digest is still served.
+
+    Exit code 1: something drifted; 3: a registry could not be asked and nothing else drifted.
+    """
+    from imagegate.errors import UsageError
+    from imagegate.usecases.drift import Answer, find_drift
+
+    found = find_workspace(workspace)
+    chosen = names or found.recipe_names()
+    if not chosen:
+        raise UsageError("the workspace has no recipe", hint="write `images/NAME/image.toml`")
+    drifts = [find_drift(found, name, insecure=insecure) for name in chosen]
+    if form == "json":
+        click.echo(json.dumps([_document(drift) for drift in drifts], indent=2))
+    else:
+        for drift in drifts:
+            click.echo(f"{drift.recipe}  {drift.base or 'scratch'}")
+            for question in drift.questions:
+                click.echo(f"  {question.asks:<7} {question.answer.value:<10} {question.detail}")
+    if any(drift.has(Answer.DRIFTED) for drift in drifts):
+        return 1
+    return 3 if any(drift.has(Answer.UNKNOWN) for drift in drifts) else 0
+
+
+def _document(drift: Drift) -> dict[str, object]:
+    return {
+        "recipe": drift.recipe,
+        "base": drift.base,
+        "questions": [
+            {"asks": question.asks, "answer": question.answer.value, "detail": question.detail}
+            for question in drift.questions
+        ],
+    }

@@ -1,0 +1,48 @@
+"""``imagegate mirror``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from imagegate.cli.common import (
+    complete_recipe,
+    describe_moved,
+    end_on_sigterm,
+    find_workspace,
+    insecure_option,
+    reporter,
+    workspace_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_recipe)
+@click.option("--to", required=True, metavar="REPO[:TAG]", help="The repository to copy to.")
+@click.option("--base", metavar="REF", help="Where the base's bytes are, if not where NAME says.")
+@insecure_option
+@workspace_option
+def command(name: str, to: str, base: str | None, insecure: bool, workspace: Path | None) -> int:
+    """Copy the base of NAME by digest to a registry of one's own.
+
+    The digest stays the same; `imagegate lock NAME --base REPO@sha256:…` then works from there.
+    """
+    from imagegate.usecases.mirror import mirror_base
+    from imagegate.usecases.transfer import Destination
+
+    end_on_sigterm()
+    outcome = mirror_base(
+        find_workspace(workspace),
+        name,
+        to=Destination.parse(to),
+        base=base,
+        insecure=insecure,
+        reporter=reporter(),
+    )
+    click.echo(f"mirrored  {outcome.reference}")
+    click.echo(f"moved     {describe_moved(outcome.moved)}")
+    return 0

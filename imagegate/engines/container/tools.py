@@ -1,0 +1,314 @@
+"""The engines: docker with one of three builders, and podman. Each turns a context into an image.
+
+=========  ==========================  =====================================================
+builder    driven through              what it cannot do
+=========  ==========================  =====================================================
+buildx     python-on-whales
+buildkit   ``docker build``            named builders, output forms
+classic    ``docker build``            bind mounts, build secrets, ``SOURCE_DATE_EPOCH``
+podman     ``podman build``            ``SOURCE_DATE_EPOCH`` (it sets times with ``--timestamp``)
+=========  ==========================  =====================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from imagegate.engines.container.context import EPOCH
+from imagegate.engines.container.dockerfile import Dialect
+from imagegate.errors import EngineError, UsageError
+from imagegate.oci.platform import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from imagegate.engines.container.context import Context
+    from imagegate.engines.container.secrets import Secret
+
+EngineName = Literal["docker", "podman"]
+Builder = Literal["auto", "buildx", "buildkit", "classic"]
+Network = Literal["none", "default", "host"]
+# docker 23 took its own BuildKit client out; from there on only the plugin speaks to it
+_BUILDKIT_WITHOUT_PLUGIN = 23
+# how much of what an engine said is shown when it fails
+_LAST_LINES = 30
+INSTALL_DOCKER = (
+    "install docker (Debian: `docker.io`) and start it (`systemctl start docker`), "
+    "or name a running one in `DOCKER_HOST`"
+)
+INSTALL_PODMAN = "install podman (Debian: `podman`)"
+_INSTALL_BUILDX = "install the plugin (Debian 13: `docker-buildx`), or choose another `--builder`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to build, and how.
+
+    Attributes:
+        context: the staged folder.
+        tag: what the engine calls the image afterwards.
+        platform: what it is built for.
+        network: what steps may reach.
+        secrets: shown to the steps that mount them.
+        insecure: let the engine read the base over plain http.
+        say: takes the engine's last words when it fails.
+    """
+
+    context: Context
+    tag: str
+    platform: Platform
+    network: Network
+    secrets: tuple[Secret, ...]
+    insecure: bool
+    say: Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An engine that answers.
+
+    Attributes:
+        name: which.
+        builder: ``buildx``, ``buildkit``, ``classic`` or ``podman``.
+        platform: what it runs on.
+        version: what it says of itself.
+    """
+
+    name: EngineName
+    builder: str
+    platform: Platform
+    version: str
+
+    @property
+    def dialect(self) -> Dialect:
+        """What its builder understands."""
+        return Dialect(
+            mounts=self.builder != "classic",
+            epoch=self.builder in ("buildx", "buildkit"),
+            # buildah 1.28 does, and so would delete a folder of the base
+            removes_mount_point=self.builder == "podman",
+        )
+
+    @property
+    def shortcomings(self) -> str:
+        """What its builder cannot do, for a person; empty if nothing."""
+        if self.builder != "classic":
+            return ""
+        return (
+            "docker's classic builder has no bind mounts, build secrets or SOURCE_DATE_EPOCH: "
+            "wheels are unpacked in a stage that is left behind, and files carry the time of the "
+            "build; install buildx to do without"
+        )
+
+    def build(self, order: Order) -> str:
+        """Build an image.
+
+        Returns:
+            The engine's id of it.
+
+        Raises:
+            UsageError: the builder cannot do what is asked for.
+            EngineError: it fails.
+        """
+        if order.secrets and self.builder == "classic":
+            raise UsageError("the classic builder knows no build secrets", hint=_INSTALL_BUILDX)
+        if self.builder == "buildx":
+            return _build_with_buildx(order)
+        if self.name == "podman":
+            return _build_with_podman(order)
+        return _build_with_docker(order, buildkit=self.builder == "buildkit")
+
+
+def find_engine(name: EngineName, builder: Builder = "auto") -> Engine:
+    """Ask an engine whether it is there and what it can do.
+
+    Raises:
+        UsageError: the builder is none of this engine's.
+        EngineError: it is absent or does not answer; says what to install or start.
+    """
+    if name == "podman":
+        if builder != "auto":
+            raise UsageError("`--builder` chooses among docker's; podman has its own")
+        return _find_podman()
+    answer = _ask(["docker", "version", "--format", "{{json .}}"], INSTALL_DOCKER)
+    server = answer.get("Server")
+    client = answer.get("Client")
+    if not isinstance(server, dict) or not isinstance(client, dict):
+        raise EngineError("the docker daemon cannot be reached", hint=INSTALL_DOCKER)
+    return Engine(
+        name="docker",
+        builder=_choose_builder(builder, str(client.get("Version", ""))),
+        platform=Platform.of(str(server["Os"]), str(server["Arch"]), None),
+        version=str(server.get("Version", "")),
+    )
+
+
+def _find_podman() -> Engine:
+    answer = _ask(["podman", "info", "--format", "json"], INSTALL_PODMAN)
+    host, version = answer.get("host"), answer.get("version")
+    if not isinstance(host, dict) or not isinstance(version, dict):
+        raise EngineError("`podman info` says nothing of its host", hint="try `podman info`")
+    return Engine(
+        name="podman",
+        builder="podman",
+        platform=Platform.of(str(host["os"]), str(host["arch"]), None),
+        version=str(version.get("Version", "")),
+    )
+
+
+def _choose_builder(wanted: Builder, client_version: str) -> str:
+    has_buildx = (
+        subprocess.run(
+            ["docker", "buildx", "version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+    )
+    major = client_version.partition(".")[0]
+    has_buildkit = major.isdigit() and int(major) < _BUILDKIT_WITHOUT_PLUGIN
+    if wanted == "buildx" and not has_buildx:
+        raise EngineError("docker has no buildx", hint=_INSTALL_BUILDX)
+    if wanted == "buildkit" and not (has_buildkit or has_buildx):
+        raise EngineError(
+            f"docker {client_version} reaches BuildKit through buildx only, which is not there",
+            hint=_INSTALL_BUILDX,
+        )
+    if wanted != "auto":
+        return wanted
+    if has_buildx:
+        return "buildx"
+    return "buildkit" if has_buildkit else "classic"
+
+
+def _build_with_buildx(order: Order) -> str:
+    from python_on_whales import ClientNotFoundError, DockerClient, DockerException
+
+    docker = DockerClient()
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    try:
+        logs = docker.buildx.build(
+            order.context.folder,
+            file=order.context.dockerfile,
+            tags=[order.tag],
+            load=True,
+            provenance=False,
+            network=order.network,
+            platforms=[str(order.platform)],
+            build_args={"SOURCE_DATE_EPOCH": str(EPOCH)},
+            secrets=[f"id={secret.name},src={secret.path}" for secret in order.secrets],
+            progress="plain",
+            stream_logs=True,
+        )
+        for line in logs if isinstance(logs, Iterator) else ():
+            last.append(line.rstrip())
+        return str(docker.image.inspect(order.tag).id)
+    except ClientNotFoundError as error:
+        raise EngineError("docker does not run", hint=INSTALL_DOCKER) from error
+    except DockerException as error:
+        _show(order, last)
+        raise EngineError(
+            f"`docker buildx build` failed with exit code {error.return_code}", hint=_WHY
+        ) from error
+
+
+def _build_with_docker(order: Order, *, buildkit: bool) -> str:
+    command = ["docker", "build", "--network", order.network, "--tag", order.tag]
+    command += ["--file", str(order.context.dockerfile)]
+    if buildkit:
+        command += ["--progress", "plain", "--platform", str(order.platform)]
+        command += ["--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}"]
+        command += _secret_arguments(order)
+    return _run_build(order, command, {"DOCKER_BUILDKIT": "1" if buildkit else "0"})
+
+
+def _build_with_podman(order: Order) -> str:
+    # without --no-cache it takes layers of earlier builds that were made with other times
+    command = ["podman", "build", "--no-cache", "--timestamp", str(EPOCH)]
+    command += ["--identity-label=false"]
+    command += ["--network", order.network, "--tag", order.tag]
+    command += ["--platform", str(order.platform), "--file", str(order.context.dockerfile)]
+    command += ["--tls-verify=false"] if order.insecure else []
+    return _run_build(order, [*command, *_secret_arguments(order)], {})
+
+
+def _secret_arguments(order: Order) -> list[str]:
+    return [
+        part
+        for secret in order.secrets
+        for part in ("--secret", f"id={secret.name},src={secret.path}")
+    ]
+
+
+def _run_build(order: Order, command: Sequence[str], environment: dict[str, str]) -> str:
+    """Run a build command and read the image's id from the file that it writes."""
+    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+        written = Path(folder, "iid")
+        command = [*command, "--iidfile", str(written), str(order.context.folder)]
+        last: deque[str] = deque(maxlen=_LAST_LINES)
+        try:
+            with subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={**os.environ, **environment},
+            ) as process:
+                try:
+                    last.extend(line.rstrip() for line in process.stdout or ())
+                    code = process.wait()
+                except BaseException:
+                    process.terminate()
+                    raise
+        except FileNotFoundError as error:
+            raise EngineError(f"`{command[0]}` is not installed") from error
+        if code != 0:
+            _show(order, last)
+            raise EngineError(f"`{command[0]} build` failed with exit code {code}", hint=_WHY)
+        return written.read_text().strip()
+
+
+_WHY = (
+    "what it said last stands above; the base has to be in a registry that the engine reaches "
+    "(`imagegate mirror`), and needs a shell and pip"
+)
+
+
+def _show(order: Order, last: Sequence[str]) -> None:
+    for line in last:
+        order.say(f"| {line}")
+
+
+def _ask(command: Sequence[str], hint: str) -> dict[str, object]:
+    """Run a command that prints a JSON object."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise EngineError(f"`{command[0]}` is not installed", hint=hint) from error
+    except OSError as error:
+        raise EngineError(f"`{command[0]}` does not run: {error.strerror}", hint=hint) from error
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    if done.returncode != 0 or not isinstance(answer, dict):
+        said = done.stderr.strip().splitlines()
+        raise EngineError(
+            f"`{' '.join(command[:2])}` failed with exit code {done.returncode}"
+            + (f": {said[-1]}" if said else ""),
+            hint=hint,
+        )
+    return answer

@@ -1,0 +1,189 @@
+"""``imagegate build --engine docker|podman``: build with an engine, read it back, judge it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from imagegate import __version__
+from imagegate.engines.container.context import stage_context
+from imagegate.engines.container.readback import read_back
+from imagegate.engines.container.tools import Order, find_engine
+from imagegate.errors import EngineError
+from imagegate.oci.documents import canonical_json
+from imagegate.report.document import render_json
+from imagegate.sources.daemon import open_docker_image, open_podman_image
+from imagegate.sources.registry import is_loopback
+from imagegate.usecases.build import fetch_wheels, require_fresh
+from imagegate.usecases.gate import judge
+from imagegate.usecases.verify import open_judged
+from imagegate.workspace.atomic import new_folder, write_file
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from imagegate.engines.container.secrets import Secret
+    from imagegate.engines.container.tools import Builder, Engine, EngineName, Network
+    from imagegate.lock import Lock
+    from imagegate.oci.digest import Digest
+    from imagegate.oci.image import ImageSource
+    from imagegate.usecases.ports import Reporter
+    from imagegate.verdict import Verdict
+    from imagegate.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """Which engine builds, and how.
+
+    Attributes:
+        name: docker or podman.
+        builder: which of docker's builders.
+        network: what steps may reach.
+        secrets: build secrets.
+        insecure: let the engine read the base over plain http.
+    """
+
+    name: EngineName
+    builder: Builder = "auto"
+    network: Network = "none"
+    secrets: tuple[Secret, ...] = ()
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOutcome:
+    """What a build with an engine gave.
+
+    Attributes:
+        layout: the folder of the OCI layout.
+        report: the file that holds the verdict as JSON.
+        digest: of the layout's manifest.
+        identity: the engine's id of the image.
+        verdict: of the gate.
+    """
+
+    layout: Path
+    report: Path
+    digest: Digest
+    identity: str
+    verdict: Verdict
+
+
+def build_with_engine(
+    workspace: Workspace,
+    name: str,
+    *,
+    choice: EngineChoice,
+    cache: Path,
+    threads: int,
+    today: date,
+    reporter: Reporter,
+) -> EngineOutcome:
+    """Build, read back, judge, and leave a layout under ``build/<name>``.
+
+    Args:
+        workspace: where the recipe is.
+        name: the recipe.
+        choice: which engine, and how.
+        cache: folder for downloads.
+        threads: how many threads compress.
+        today: the day that waivers are compared with.
+        reporter: where progress goes.
+
+    Raises:
+        LockError: the lock is missing, damaged or not of the recipe as it is now.
+        RecipeError: the recipe cannot be built by an engine.
+        FetchError: a wheel could not be had.
+        EngineError: the engine is absent or fails.
+        RefusedError: a build secret is in the result.
+    """
+    state = workspace.state(name)
+    lock = workspace.lock(name)
+    require_fresh(state, lock)
+    engine = find_engine(choice.name, choice.builder)
+    if engine.shortcomings:
+        reporter.say(engine.shortcomings)
+    recipe = state.recipe
+    if engine.platform.architecture != recipe.platform.architecture:
+        reporter.say(
+            f"{choice.name} runs on {engine.platform} and the recipe is for {recipe.platform}: "
+            "its steps need emulation (binfmt); `--engine compose` runs none"
+        )
+    wheels = fetch_wheels(state, lock, cache, reporter)
+    base = recipe.base
+    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+        context = stage_context(
+            Path(folder),
+            recipe,
+            lock,
+            wheels,
+            images=workspace.recipe_path(name).parent,
+            dialect=engine.dialect,
+        )
+        reporter.say(f"building with {engine.name} {engine.version} ({engine.builder})")
+        identity = engine.build(
+            Order(
+                context=context,
+                tag=f"localhost/imagegate/{name}:build",
+                platform=recipe.platform,
+                network=choice.network,
+                secrets=choice.secrets,
+                insecure=choice.insecure or (base is not None and is_loopback(base.registry)),
+                say=reporter.say,
+            )
+        )
+        dockerfile = context.dockerfile.read_text(encoding="utf-8")
+    source = _open_built(engine, identity)
+    layout = workspace.layout(name)
+    with new_folder(layout) as fresh, reporter.task("reading the image back", None) as task:
+        written = read_back(
+            source,
+            recipe,
+            lock,
+            fresh,
+            secrets=choice.secrets,
+            threads=threads,
+            advance=task.advance,
+        )
+    write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
+    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter, today=today)
+    report = layout.with_name(f"{name}.verdict.json")
+    write_file(report, render_json(verdict))
+    provenance = _provenance(engine, choice, lock, written.digest, identity)
+    write_file(layout.with_name(f"{name}.build.json"), provenance)
+    return EngineOutcome(
+        layout=layout, report=report, digest=written.digest, identity=identity, verdict=verdict
+    )
+
+
+def _open_built(engine: Engine, identity: str) -> ImageSource:
+    if not identity:
+        raise EngineError(f"{engine.name} did not say what it built")
+    if engine.name == "podman":
+        return open_podman_image(identity)
+    return open_docker_image(identity)
+
+
+def _provenance(
+    engine: Engine, choice: EngineChoice, lock: Lock, digest: Digest, identity: str
+) -> bytes:
+    """Write what made the image; a builder of another version may give other bytes."""
+    return canonical_json(
+        {
+            "schema": "imagegate-build-1",
+            "imagegate": __version__,
+            "digest": str(digest),
+            "lock": str(lock.digest),
+            "engine": {
+                "name": engine.name,
+                "builder": engine.builder,
+                "version": engine.version,
+                "network": choice.network,
+                "secrets": [secret.name for secret in choice.secrets],
+                "image": identity,
+            },
+        }
+    )

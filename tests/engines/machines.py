@@ -1,0 +1,258 @@
+"""What the engine tests stand on: engines that run, a real base, a workspace over it.
+
+Downloads are kept under ``.peers/engines`` (or ``IMAGEGATE_PEERS``), so that a second run makes
+none. Needs the Debian packages docker.io, podman, buildah, skopeo, docker-registry, mmdebstrap and
+crun or runc; buildx and crane are looked for in ``.peers`` and on the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from imagegate.cli import run as imagegate
+from imagegate.usecases.gate import judge
+from imagegate.usecases.ports import Silent
+from imagegate.usecases.verify import open_judged
+from imagegate.workspace import Workspace
+from tests.registry_source.peers import run
+
+PEERS = Path(os.environ.get("IMAGEGATE_PEERS", Path(__file__).parents[2] / ".peers"))
+KEPT = PEERS / "engines"
+SITE = "usr/local/lib/python3.11/dist-packages"
+# what the base carries; aiohttp is older than the newest ray wants, as in the images of 2026
+BASE_PINS = ("aiohttp==3.13.3", "filelock==3.20.3", "packaging==25.0")
+IMAGE_TOML = """\
+schema = 1
+platform = "linux/{architecture}"
+repository = "localhost/demo"
+
+[base]
+image = "{base}"
+
+[python]
+version = "3.11"
+site = "/usr/local/lib/python3.11/dist-packages"
+scripts = "/usr/local/bin"
+interpreter = "/usr/bin/python3"
+glibc = "2.36"
+
+[layer]
+exclude_newer = 2026-11-20T00:00:00Z
+
+[[layer.links]]
+path = "/usr/local/share/demo/current"
+target = "/usr/share/demo/recipes/alpha"
+
+[assets]
+target = "/usr/share/demo/recipes/{{model}}"
+models = ["alpha", "beta"]
+
+[config]
+labels = {{ "org.example.quoted" = 'a "quoted" $value \\ here' }}
+cmd = ["python3"]
+
+[config.env]
+DEMO_TEXT = 'with "quotes", $dollar and \\backslash'
+"""
+
+
+def architecture() -> str:
+    return run("dpkg", "--print-architecture").decode().strip()
+
+
+def find_tool(name: str, under: str) -> str | None:
+    found = shutil.which(name)
+    kept = PEERS / under
+    return str(kept) if kept.is_file() else found
+
+
+def start_docker(folder: Path) -> subprocess.Popen[bytes] | None:
+    """Use the daemon that runs, or start one; returns the process that was started."""
+    if _docker_answers():
+        return None
+    log = (folder / "dockerd.log").open("wb")
+    process = subprocess.Popen(["dockerd"], stdout=log, stderr=log)
+    for _ in range(300):
+        if _docker_answers():
+            return process
+        assert process.poll() is None, (folder / "dockerd.log").read_text()
+        time.sleep(0.2)
+    raise AssertionError((folder / "dockerd.log").read_text())
+
+
+def _docker_answers() -> bool:
+    done = subprocess.run(["docker", "version"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def make_root() -> Path:
+    """A Debian with Python and pip, unpacked by nobody but the engines."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    tar = KEPT / "base.tar"
+    if not tar.is_file():
+        fresh = KEPT / "base.new.tar"
+        run(
+            *("mmdebstrap", "--variant=minbase", "--include=python3,python3-pip,ca-certificates"),
+            *("bookworm", str(fresh)),
+        )
+        fresh.rename(tar)
+    return tar
+
+
+def download(folder: Path, *requirements: str) -> list[Path]:
+    """Wheels for the base's Python, through the machine's own pip configuration."""
+    kept = KEPT / "wheels"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(kept)]
+    command += ["--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp"]
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}[architecture()]
+    for platform in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"):
+        command += ["--platform", f"{platform}_{machine}"]
+    run(*command, "--platform", "any", *requirements)
+    folder.mkdir(parents=True)
+    found = []
+    for requirement in requirements:
+        name, _, version = requirement.partition("==")
+        (wheel,) = kept.glob(f"{name.replace('-', '_')}-{version}-*.whl")
+        shutil.copy(wheel, folder)
+        found.append(folder / wheel.name)
+    return found
+
+
+def make_base(registry: str, folder: Path) -> str:
+    """Build the base with docker and push it; returns its reference by digest."""
+    folder.mkdir()
+    (folder / "base.tar").hardlink_to(make_root())
+    # the base's own requirements come with it, so that nothing in it is broken from the start
+    download(folder / "wheels", *BASE_PINS, *_AIOHTTP_NEEDS)
+    (folder / "Dockerfile").write_text(
+        "FROM scratch\n"
+        "ADD base.tar /\n"
+        "ENV PATH=/usr/local/bin:/usr/bin:/bin BASE_SAYS=hello\n"
+        "RUN --mount=type=bind,source=wheels,target=/mnt "
+        "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-compile --no-cache-dir "
+        "--root-user-action=ignore /mnt/*.whl\n"
+    )
+    name = f"{registry}/team/base"
+    run(
+        *("docker", "buildx", "build", "--provenance=false", "--network", "none", "--load"),
+        *("--tag", f"{name}:stable", str(folder)),
+    )
+    run("docker", "push", f"{name}:stable")
+    inspected = json.loads(run("docker", "image", "inspect", f"{name}:stable"))
+    digests: list[str] = inspected[0]["RepoDigests"]
+    return next(digest for digest in digests if digest.startswith(name)).replace("@", ":stable@")
+
+
+_AIOHTTP_NEEDS = (
+    "aiohappyeyeballs==2.6.1",
+    "aiosignal==1.4.0",
+    "attrs==25.4.0",
+    "frozenlist==1.8.0",
+    "multidict==6.7.0",
+    "propcache==0.4.1",
+    "typing_extensions==4.15.0",
+    "yarl==1.22.0",
+    "idna==3.11",
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A workspace over the real base.
+
+    Attributes:
+        root: the workspace.
+        base: the base's reference.
+        registry: the open registry.
+    """
+
+    root: Path
+    base: str
+    registry: str
+
+    @property
+    def layout(self) -> Path:
+        return self.root / "build/demo"
+
+    def run(self, *arguments: str) -> int:
+        return imagegate([*arguments, "--workspace", str(self.root)])
+
+    def copy(self, folder: Path) -> Site:
+        """The workspace to change freely; builds are left out."""
+        shutil.copytree(self.root, folder, ignore=shutil.ignore_patterns("build", "profiles"))
+        return Site(folder, self.base, self.registry)
+
+    def template(self, text: str) -> None:
+        (self.root / "images/demo/Dockerfile.j2").write_text(text)
+
+    def findings(self) -> set[str]:
+        report = json.loads((self.root / "build/demo.verdict.json").read_text())
+        return {
+            finding["code"]
+            for check in report["checks"]
+            for finding in check["findings"]
+            if finding["severity"] == "fail"
+        }
+
+
+def make_site(root: Path, base: str, registry: str) -> Site:
+    recipe = root / "images/demo"
+    for model in ("alpha", "beta"):
+        (recipe / "recipes" / model / "deep er").mkdir(parents=True)
+        (recipe / "recipes" / model / "template.jinja").write_text(f"{{{{ {model} }}}}\n")
+    # names that mean something to ignore files, shells and Dockerfiles
+    (recipe / "recipes/alpha/deep er/a[1] $b*.json").write_text("{}\n")
+    (recipe / "notes.txt").write_text("no asset: the ignore file keeps it out\n")
+    (root / "locks").mkdir()
+    (recipe / "image.toml").write_text(IMAGE_TOML.format(base=base, architecture=architecture()))
+    (recipe / "requirements.in").write_text("ray[default]\n")
+    return Site(root, base, registry)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What the gate read in a built image.
+
+    Attributes:
+        files: every path with kind and content, without what installers write each for itself.
+        freeze: names and versions.
+        environment: of the config.
+        labels: of the config.
+    """
+
+    files: dict[str, str]
+    freeze: str
+    environment: dict[str, str]
+    labels: dict[str, str]
+
+
+def look_inside(site: Site, layout: Path) -> Inside:
+    from imagegate.catalog.python import freeze
+
+    workspace = Workspace(site.root)
+    state, lock = workspace.state("demo"), workspace.lock("demo")
+    source = open_judged(workspace, state, f"oci:{layout}")
+    _, evidence = judge(state, lock, source, Silent(), today=date(2026, 11, 29))
+    explained = {"RECORD", "INSTALLER", "REQUESTED"}
+    launchers = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
+    files = {
+        node.path: f"{node.kind} {node.sha256}{node.target}"
+        for node in evidence.tree.under("")
+        if node.path.rpartition("/")[2] not in explained and node.path not in launchers
+    }
+    config = source.image.config.config
+    assert config is not None
+    return Inside(
+        files=files,
+        freeze=freeze(evidence.facts.distributions, "3.11"),
+        environment=config.environment,
+        labels=config.labels or {},
+    )
