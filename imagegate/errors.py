@@ -14,6 +14,7 @@
     +-- FetchError            a wheel or blob could not be had from outside
     +-- EngineError           a container engine is absent or failed
     +-- ProfileError          a published profile is missing or cannot be written
+    +-- AttestationError      a statement or signature cannot be used, or a key cannot be read
     +-- RefusedError          exit 1: judged, and the answer is no
 
 Findings are not errors: a finding says that the image is not what it should be, an error that
@@ -86,6 +87,10 @@ class EngineError(ImagegateError):
 
 class ProfileError(ImagegateError):
     """A published profile is missing, broken or cannot be written."""
+
+
+class AttestationError(ImagegateError):
+    """A statement, a signature or a key cannot be used."""
 
 
 class RefusedError(ImagegateError):

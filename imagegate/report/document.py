@@ -1,16 +1,116 @@
-"""The JSON report: the same finding model, with stable names."""
+"""The JSON report: the same finding model, with stable names, and its published schema."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from imagegate.oci.documents import canonical_json
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from imagegate.errors import AttestationError
+from imagegate.oci.documents import DigestField, canonical_json
+from imagegate.verdict import CheckReport, Cost, Finding, Place, Severity, Verdict
 
 if TYPE_CHECKING:
-    from imagegate.verdict import CheckReport, Finding, Verdict
+    from typing import Self
 
+# the number changes when a reader of the old form would misread the new one
 SCHEMA = "imagegate-verdict-1"
+_DIGEST = {"pattern": r"^sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$"}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Place(_Section):
+    path: str = Field(description="path in the image, empty where the finding is about no path")
+    layer: int = Field(ge=0, description="the layer's number from the bottom, 0 for none")
+    layer_digest: str
+    step: str = Field(description="the history's text of the step that made the layer")
+
+
+class _Finding(_Section):
+    code: str = Field(pattern=r"^[a-z]+\.[a-z]+/[a-z0-9-]+$")
+    severity: Severity
+    subject: str
+    message: str
+    locked: str
+    found: str
+    place: _Place
+    hint: str
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(
+            code=self.code,
+            severity=self.severity,
+            subject=self.subject,
+            message=self.message,
+            locked=self.locked,
+            found=self.found,
+            place=Place(**self.place.model_dump()),
+            hint=self.hint,
+        )
+
+
+class _Check(_Section):
+    id: str
+    passed: bool
+    compared: tuple[str, ...] = Field(description="what was compared, a line each")
+    nothing_because: str
+    findings: tuple[_Finding, ...]
+
+    @property
+    def report(self) -> CheckReport:
+        return CheckReport(
+            check=self.id,
+            compared=self.compared,
+            findings=tuple(one.finding for one in self.findings),
+            nothing_because=self.nothing_because,
+        )
+
+
+class _Image(_Section):
+    digest: DigestField | None = Field(json_schema_extra=_DIGEST)
+    location: str
+    platform: str
+
+
+class _Cost(_Section):
+    read: int = Field(ge=0, description="compressed bytes of layers that were read")
+    added: int = Field(ge=0, description="compressed bytes of the added layers")
+    total: int = Field(ge=0, description="compressed bytes of all layers")
+    base_layers_read: int = Field(ge=0)
+
+
+class VerdictDocument(_Section):
+    """A verdict of imagegate on one image."""
+
+    schema_name: Literal["imagegate-verdict-1"] = Field(alias="schema")
+    verdict: Literal["PASSED", "FAILED"]
+    recipe: str
+    image: _Image
+    base: DigestField | None = Field(json_schema_extra=_DIGEST)
+    lock: DigestField = Field(json_schema_extra=_DIGEST)
+    cost: _Cost
+    checks: tuple[_Check, ...]
+
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Read a verdict's JSON.
+
+        Raises:
+            AttestationError: it is another document, or states another result than its checks.
+        """
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "document"
+            raise AttestationError(
+                f"not a verdict of this version: `{where}`: {first['msg'].lower()}"
+            ) from error
 
 
 def render_json(verdict: Verdict) -> bytes:
@@ -31,6 +131,47 @@ def render_json(verdict: Verdict) -> bytes:
             "checks": [_check(report) for report in verdict.reports],
         }
     )
+
+
+def parse_json_report(content: bytes) -> Verdict:
+    """Read back what :func:`render_json` wrote.
+
+    Raises:
+        AttestationError: it is another document, or states another result than its checks.
+    """
+    document = VerdictDocument.read(content)
+    verdict = Verdict(
+        recipe=document.recipe,
+        image=document.image.digest,
+        location=document.image.location,
+        platform=document.image.platform,
+        base=document.base,
+        lock=document.lock,
+        reports=tuple(check.report for check in document.checks),
+        cost=Cost(**document.cost.model_dump()),
+    )
+    stated = [("verdict", document.verdict == "PASSED", verdict.passed)]
+    stated += [
+        (check.id, check.passed, report.passed)
+        for check, report in zip(document.checks, verdict.reports, strict=True)
+    ]
+    for what, said, is_so in stated:
+        if said != is_so:
+            raise AttestationError(
+                f"the stored verdict contradicts itself in `{what}`: stated passed={said} "
+                f"by its findings passed={is_so}"
+            )
+    return verdict
+
+
+def verdict_schema() -> dict[str, object]:
+    """Return the JSON Schema (2020-12) of the JSON report."""
+    schema = VerdictDocument.model_json_schema(by_alias=True, mode="serialization")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:imagegate:schema:{SCHEMA}",
+        **schema,
+    }
 
 
 def _check(report: CheckReport) -> dict[str, object]:

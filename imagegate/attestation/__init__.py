@@ -1,0 +1,1 @@
+"""Statements about an image: what was judged, from what it was made, and what it holds."""
