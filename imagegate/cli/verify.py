@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from imagegate.cli.common import complete_recipe, find_workspace, reporter, workspace_option
+from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from imagegate.verdict import Verdict
 
 
 @click.command()
@@ -20,22 +25,38 @@ if TYPE_CHECKING:
     help="The image to judge instead of build/NAME: oci:FOLDER, docker-archive:FILE.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(list(Format)),
+    default=Format.TEXT,
+    show_default=True,
+    help="How standard output tells it; SARIF and JUnit hold all recipes in one document.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report as one HTML file too, which needs no network to be read.",
 )
 @click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
 )
 @workspace_option
 def command(
-    names: tuple[str, ...], image: str | None, form: str, details: bool, workspace: Path | None
+    names: tuple[str, ...],
+    image: str | None,
+    form: Format,
+    html: Path | None,
+    details: bool,
+    workspace: Path | None,
 ) -> int:
     """Judge the images of the named recipes, or of all, from their bytes.
 
     Reads the manifest, the config, the lock and the added layers; the base is not read.
+    Inside GitHub Actions the job's summary gets the report too.
     """
+    from imagegate import __version__
     from imagegate.errors import UsageError
-    from imagegate.report.document import render_json
-    from imagegate.report.text import render_text
+    from imagegate.report.formats import render
     from imagegate.usecases.verify import verify_recipe
 
     found = find_workspace(workspace)
@@ -46,14 +67,23 @@ def command(
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
-    passed = True
-    for name in chosen:
-        verdict = verify_recipe(found, name, image=image, reporter=reporter())
-        passed = passed and verdict.passed
-        report = (
-            render_json(verdict).decode()
-            if form == "json"
-            else render_text(verdict, details=details)
-        )
-        click.echo(report, nl=False)
-    return 0 if passed else 1
+    judged = [verify_recipe(found, name, image=image, reporter=reporter()) for name in chosen]
+    verdicts = [verdict for verdict, _ in judged]
+    if html is not None:
+        from imagegate.report.html import render_html
+        from imagegate.workspace.atomic import write_file
+
+        write_file(html, render_html(judged, version=__version__).encode())
+    write_job_summary(verdicts)
+    click.echo(render(verdicts, form, version=__version__, details=details), nl=False)
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+def write_job_summary(verdicts: Sequence[Verdict]) -> None:
+    """Add the report to the job's summary, where GitHub Actions asks for one."""
+    from imagegate.report.markdown import render_markdown
+
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(render_markdown(verdicts))

@@ -14,9 +14,11 @@ from imagegate.verdict import CheckReport, Cost, Finding, Place, Severity, Verdi
 if TYPE_CHECKING:
     from typing import Self
 
+    from pydantic.config import JsonDict
+
 # the number changes when a reader of the old form would misread the new one
 SCHEMA = "imagegate-verdict-1"
-_DIGEST = {"pattern": r"^sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$"}
+_DIGEST: JsonDict = {"pattern": r"^sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$"}
 
 
 class _Section(BaseModel):

@@ -35,7 +35,7 @@ def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
         if details:
             yield from (f"       {line}" for line in report.compared)
         for finding in report.findings:
-            yield from _finding_lines(finding)
+            yield from finding_lines(finding)
     yield ""
     yield _cost_line(verdict)
     failures = len(verdict.failures)
@@ -53,7 +53,8 @@ def _check_line(report: CheckReport) -> str:
     return f"{word:<5}  {report.check:<{_WIDTH}} {looked}"
 
 
-def _finding_lines(finding: Finding) -> Iterator[str]:
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """Write one finding, a line each for what it says, where it is and what to do."""
     word = "FAIL" if finding.severity is Severity.FAIL else "note"
     yield f"       {word}  {finding.code}: {finding.message}"
     if finding.subject:

@@ -9,6 +9,7 @@ from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
+    from imagegate.checks.evidence import Evidence
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 def verify_recipe(
     workspace: Workspace, name: str, *, image: str | None, reporter: Reporter
-) -> Verdict:
-    """Judge a recipe's image from its bytes.
+) -> tuple[Verdict, Evidence]:
+    """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
     Args:
         workspace: where the recipe and its lock are.
@@ -33,9 +34,7 @@ def verify_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image)
-    verdict, _ = judge(state, lock, source, reporter)
-    return verdict
+    return judge(state, lock, open_judged(workspace, state, image), reporter)
 
 
 def open_judged(workspace: Workspace, state: RecipeState, image: str | None) -> ImageSource:

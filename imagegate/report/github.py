@@ -1,0 +1,57 @@
+"""Annotations for GitHub Actions (workflow commands ``error`` and ``notice``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imagegate.verdict import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from imagegate.verdict import Finding, Verdict
+
+
+def render_github(verdicts: Sequence[Verdict]) -> str:
+    """Write one workflow command a finding, and one a verdict."""
+    return "".join(f"{line}\n" for verdict in verdicts for line in _lines(verdict))
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    file = f"images/{verdict.recipe}/image.toml"
+    for finding in verdict.findings:
+        yield _command(finding.severity, file, finding.code, _message(finding))
+    said = f"{verdict.recipe}: {len(verdict.failures)} failures in {len(verdict.reports)} checks"
+    if verdict.passed:
+        yield _command(Severity.NOTE, file, "PASSED", f"{said}, image {verdict.image}")
+    else:
+        yield _command(Severity.FAIL, file, "FAILED", f"{said}, image {verdict.image}")
+
+
+def _message(finding: Finding) -> str:
+    lines = [f"{finding.subject}: {finding.message}" if finding.subject else finding.message]
+    if finding.locked or finding.found:
+        lines.append(f"locked={finding.locked or 'nothing'} found={finding.found or 'nothing'}")
+    place = finding.place
+    if place.path:
+        lines.append(f"path /{place.path}")
+    if place.layer:
+        lines.append(f"layer {place.layer} {place.layer_digest} {place.step}".rstrip())
+    if finding.hint:
+        lines.append(f"hint: {finding.hint}")
+    return "\n".join(lines)
+
+
+def _command(severity: Severity, file: str, title: str, message: str) -> str:
+    name = "error" if severity is Severity.FAIL else "notice"
+    return f"::{name} file={_property(file)},line=1,title={_property(title)}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    """Escape a command's message (actions/toolkit, command.ts, ``escapeData``)."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """Escape a command's property (actions/toolkit, command.ts, ``escapeProperty``)."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,59 @@
+"""The HTML report: one file without scripts that asks nothing of any network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from imagegate.report.exhibit import exhibit
+from imagegate.report.text import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jinja2 import Template
+
+    from imagegate.checks.evidence import Evidence
+    from imagegate.report.exhibit import Exhibit
+    from imagegate.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Section:
+    """One image of the report."""
+
+    verdict: Verdict
+    exhibit: Exhibit
+
+
+def render_html(judged: Sequence[tuple[Verdict, Evidence]], *, version: str) -> str:
+    """Write verdicts and what they rest on; the same arguments give the same bytes.
+
+    Args:
+        judged: each verdict with its evidence.
+        version: this tool's version.
+    """
+    sections = [
+        _Section(verdict=verdict, exhibit=exhibit(evidence)) for verdict, evidence in judged
+    ]
+    text = _template().render(
+        sections=sections, version=version, passed=all(v.passed for v, _ in judged)
+    )
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@cache
+def _template() -> Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("imagegate.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["bytes"] = format_bytes
+    return environment.get_template("report.html.j2")

@@ -1,0 +1,73 @@
+"""The JUnit XML report: one suite a verdict, one case a check."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from imagegate.report.text import finding_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from imagegate.verdict import CheckReport, Verdict
+
+# what XML 1.0 cannot hold, escaped or not ("Char")
+_NO_CHAR = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(verdicts: Sequence[Verdict]) -> str:
+    """Write verdicts so that a CI server counts a check as a test."""
+    root = ET.Element("testsuites", name="imagegate")
+    for verdict in verdicts:
+        root.append(_suite(verdict))
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _suite(verdict: Verdict) -> ET.Element:
+    reports = verdict.reports
+    failed = sum(not report.passed for report in reports)
+    counts = {"tests": len(reports), "failures": failed, "errors": 0}
+    if not reports:
+        # no check is no pass: a server that counts nothing would call it green
+        counts = {"tests": 1, "failures": 1, "errors": 0}
+    suite = ET.Element(
+        "testsuite",
+        {"name": f"imagegate.{verdict.recipe}", **{key: str(n) for key, n in counts.items()}},
+    )
+    properties = ET.SubElement(suite, "properties")
+    for name, value in (
+        ("image", str(verdict.image or "no manifest digest")),
+        ("location", verdict.location),
+        ("platform", verdict.platform),
+        ("base", str(verdict.base or "scratch")),
+        ("lock", str(verdict.lock)),
+    ):
+        ET.SubElement(properties, "property", name=name, value=_text(value))
+    for report in reports:
+        suite.append(_case(verdict, report))
+    if not reports:
+        case = ET.SubElement(suite, "testcase", classname=verdict.recipe, name="checks")
+        ET.SubElement(case, "failure", message="no check was run", type="nothing")
+    return suite
+
+
+def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
+    case = ET.Element("testcase", classname=f"imagegate.{verdict.recipe}", name=report.check)
+    lines = "\n".join(line for finding in report.findings for line in finding_lines(finding))
+    if not report.passed:
+        failing = [finding.code for finding in verdict.failures if finding in report.findings]
+        said = ", ".join(dict.fromkeys(failing)) or "nothing was compared"
+        failure = ET.SubElement(case, "failure", message=_text(said), type=report.check)
+        failure.text = _text(lines)
+    compared = "\n".join(report.compared) or report.nothing_because
+    notes = f"\n{lines}" if report.passed and lines else ""
+    ET.SubElement(case, "system-out").text = _text(f"{compared}{notes}")
+    return case
+
+
+def _text(text: str) -> str:
+    return _NO_CHAR.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

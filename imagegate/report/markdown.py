@@ -1,0 +1,92 @@
+"""The Markdown report, for a pull request or a job's summary."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from imagegate.report.text import format_bytes
+from imagegate.verdict import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from imagegate.verdict import CheckReport, Finding, Verdict
+
+# what GitHub Flavored Markdown gives a meaning to inside a line or a table's cell
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|~@&]")
+_BLANKS = re.compile(r"\s+")
+
+
+def render_markdown(verdicts: Sequence[Verdict]) -> str:
+    """Write verdicts as GitHub Flavored Markdown; text out of images stays text."""
+    return "\n".join(line for verdict in verdicts for line in _lines(verdict))
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    yield f"## {_plain(verdict.recipe)}: {'PASSED' if verdict.passed else 'FAILED'}"
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| image | {_code(str(verdict.image or 'no manifest digest'))} |"
+    yield f"| from | {_plain(verdict.location)} |"
+    yield f"| platform | {_plain(verdict.platform)} |"
+    yield f"| base | {_code(str(verdict.base or 'scratch'))} |"
+    yield f"| lock | {_code(str(verdict.lock))} |"
+    yield f"| read | {_cost(verdict)} |"
+    yield ""
+    yield "| check | result | compared |"
+    yield "|---|---|---|"
+    for report in verdict.reports:
+        yield f"| {_code(report.check)} | {_result(report)} | {_compared(report)} |"
+    yield ""
+    if verdict.findings:
+        yield "| finding | subject | locked | found | where |"
+        yield "|---|---|---|---|---|"
+        for finding in verdict.findings:
+            yield _row(finding)
+        yield ""
+
+
+def _cost(verdict: Verdict) -> str:
+    cost = verdict.cost
+    return f"{format_bytes(cost.read)} of {format_bytes(cost.total)}"
+
+
+def _result(report: CheckReport) -> str:
+    if not report.passed:
+        return "**FAIL**"
+    return "ok, with notes" if report.findings else "ok"
+
+
+def _compared(report: CheckReport) -> str:
+    if report.compared:
+        return str(len(report.compared))
+    return _plain(report.nothing_because or "nothing was compared")
+
+
+def _row(finding: Finding) -> str:
+    word = "**FAIL** " if finding.severity is Severity.FAIL else "note "
+    place = finding.place
+    where = [_plain(f"/{place.path}")] if place.path else []
+    if place.layer:
+        where.append(_plain(f"layer {place.layer} {place.step}".rstrip()))
+    hint = f"<br>hint: {_plain(finding.hint)}" if finding.hint else ""
+    cells = (
+        f"{word}{_code(finding.code)}<br>{_plain(finding.message)}{hint}",
+        _plain(finding.subject),
+        _plain(finding.locked),
+        _plain(finding.found),
+        "<br>".join(where),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """Write text that may come out of an image so that it is shown as it is."""
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", _BLANKS.sub(" ", text))
+
+
+def _code(text: str) -> str:
+    """Write one of our own words; it holds no backtick and no bar."""
+    return f"`{text}`"

@@ -1,0 +1,118 @@
+"""The SARIF 2.1.0 report, for code scanning (OASIS, sarif-v2.1.0)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from imagegate.checks import CHECKS
+from imagegate.verdict import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from imagegate.verdict import Finding, Verdict
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+
+
+def render_sarif(verdicts: Sequence[Verdict], *, version: str) -> str:
+    """Write one run a verdict.
+
+    Args:
+        verdicts: what to report.
+        version: this tool's version.
+    """
+    document = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [_run(verdict, version) for verdict in verdicts],
+    }
+    text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def _run(verdict: Verdict, version: str) -> dict[str, object]:
+    # every check is a rule, those without a finding too: a reader sees what was asked
+    rules = [check.id for check in CHECKS]
+    rules += [f.check for f in verdict.findings if f.check not in rules]
+    return {
+        "tool": {
+            "driver": {
+                "name": "imagegate",
+                "semanticVersion": version,
+                "rules": [_rule(rule) for rule in dict.fromkeys(rules)],
+            }
+        },
+        "automationDetails": {"id": f"imagegate/{verdict.recipe}/"},
+        "invocations": [{"executionSuccessful": True}],
+        "results": [_result(finding, verdict, rules) for finding in verdict.findings],
+        "properties": {
+            "verdict": "PASSED" if verdict.passed else "FAILED",
+            "image": str(verdict.image) if verdict.image else None,
+            "lock": str(verdict.lock),
+        },
+    }
+
+
+def _rule(identifier: str) -> dict[str, object]:
+    check = next((check for check in CHECKS if check.id == identifier), None)
+    if check is None:
+        return {"id": identifier}
+    return {
+        "id": check.id,
+        "shortDescription": {"text": f"{check.question}?"},
+        "fullDescription": {"text": check.why},
+        "help": {"text": check.fix},
+    }
+
+
+def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, object]:
+    place = finding.place
+    location: dict[str, object] = {
+        # code scanning wants a file of the repository: the one that says what the image should be
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(f"images/{verdict.recipe}/image.toml")},
+            "region": {"startLine": 1},
+        }
+    }
+    if place.path:
+        location["logicalLocations"] = [
+            {"fullyQualifiedName": f"/{place.path}", "kind": "resource"}
+        ]
+    return {
+        "ruleId": finding.check,
+        "ruleIndex": list(dict.fromkeys(rules)).index(finding.check),
+        "level": "error" if finding.severity is Severity.FAIL else "note",
+        "message": {"text": _message(finding)},
+        "locations": [location],
+        "partialFingerprints": {"imagegate/v1": _fingerprint(finding, verdict)},
+        "properties": {
+            "code": finding.code,
+            "subject": finding.subject,
+            "locked": finding.locked,
+            "found": finding.found,
+            "layer": place.layer,
+            "layerDigest": place.layer_digest,
+            "step": place.step,
+        },
+    }
+
+
+def _message(finding: Finding) -> str:
+    parts = [f"{finding.subject}: {finding.message}" if finding.subject else finding.message]
+    if finding.locked or finding.found:
+        parts.append(f"locked={finding.locked or 'nothing'} found={finding.found or 'nothing'}")
+    if finding.hint:
+        parts.append(f"hint: {finding.hint}")
+    return "; ".join(parts)
+
+
+def _fingerprint(finding: Finding, verdict: Verdict) -> str:
+    """Name the finding so that it is the same one in the next run, whatever the values are then."""
+    parts = (verdict.recipe, finding.code, finding.subject, finding.place.path)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()

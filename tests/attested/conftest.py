@@ -1,0 +1,23 @@
+"""One built workspace for all tests that only read it."""
+
+from __future__ import annotations
+
+
+import pytest
+
+from imagegate.usecases.ports import Silent
+from imagegate.usecases.verify import verify_recipe
+from tests.attested.cases import Judged
+from tests.workspaces import Built, built_workspace
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return built_workspace(tmp_path_factory.mktemp("workspace"))
+
+
+@pytest.fixture(scope="session")
+def judged(built: Built) -> Judged:
+    verdict, evidence = verify_recipe(built.workspace, "served", image=None, reporter=Silent())
+    assert verdict.passed
+    return Judged(built, verdict, evidence)

@@ -1,0 +1,255 @@
+"""Statements hold what in-toto, SLSA, DSSE and CycloneDX require, and the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from hypothesis import given, strategies as st
+
+from imagegate.attestation.provenance import BuildRecord, provenance
+from imagegate.attestation.sbom import components
+from imagegate.attestation.statement import (
+    Envelope,
+    Subject,
+    make_statement,
+    parse_envelope,
+    parse_statement,
+    pre_authentication_encoding,
+)
+from imagegate.attestation.summary import summarise
+from imagegate.catalog.python import freeze
+from imagegate.checks import CHECKS
+from imagegate.errors import AttestationError
+from imagegate.oci.digest import Digest
+from imagegate.report.document import parse_json_report, render_json
+from tests.attested.cases import NOW, VERSION, Judged, nothing_compared, with_failure
+
+if TYPE_CHECKING:
+    from imagegate.attestation.statement import Statement
+
+
+def _predicate(statement: Statement) -> dict[str, Any]:
+    document = json.loads(statement.payload)
+    # in-toto attestation, spec/v1/statement.md: the four fields, all required
+    assert set(document) == {"_type", "subject", "predicateType", "predicate"}
+    assert document["_type"] == "https://in-toto.io/Statement/v1"
+    predicate = document["predicate"]
+    assert isinstance(predicate, dict)
+    return predicate
+
+
+def test_the_pre_authentication_encoding_is_the_specifications_example() -> None:
+    # secure-systems-lab/dsse, protocol.md, "Test Vectors"
+    encoded = pre_authentication_encoding("http://example.com/HelloWorld", b"hello world")
+    assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+
+
+def test_every_statement_is_about_the_manifest_and_the_index_it_was_pinned_through() -> None:
+    manifest, index = Digest.of(b"manifest"), Digest.of(b"index")
+    subject = Subject(repository="registry.example/served", digest=manifest, index=index)
+    document = json.loads(make_statement(subject, "https://example.com/type", {}).payload)
+    assert document["subject"] == [
+        {"name": "registry.example/served", "digest": {"sha256": manifest.encoded}},
+        {"name": "registry.example/served", "digest": {"sha256": index.encoded}},
+    ]
+
+
+def test_a_second_run_gives_the_same_bytes(judged: Judged) -> None:
+    first, second = judged.statements(), judged.statements()
+    assert {name: s.payload for name, s in first.items()} == {
+        name: s.payload for name, s in second.items()
+    }
+
+
+def test_the_summary_has_what_slsa_requires(judged: Judged) -> None:
+    statements = judged.statements()
+    summary = _predicate(statements["summary"])
+    # slsa.dev, "Verification Summary Attestation", v1, "Fields": those marked required
+    assert summary["verifier"]["id"] == "pkg:pypi/imagegate"
+    assert summary["verifier"]["version"] == {"imagegate": VERSION}
+    assert summary["timeVerified"] == NOW
+    assert summary["resourceUri"] == (
+        f"pkg:oci/served@sha256%3A{judged.subject.digest.encoded}"
+        "?arch=arm64&repository_url=registry.example/team/served"
+    )
+    lock = judged.evidence.lock
+    assert summary["policy"]["digest"] == {"sha256": lock.digest.encoded}
+    assert summary["policy"]["annotations"] == {"recipe": str(judged.evidence.recipe.digest)}
+    assert summary["verificationResult"] == "PASSED"
+    # "inputAttestations": each with a digest, none left out
+    assert summary["inputAttestations"] == [
+        {
+            "uri": "https://in-toto.io/attestation/test-result/v0.1",
+            "digest": {"sha256": statements["result"].digest.encoded},
+        }
+    ]
+
+
+def test_the_summarys_levels_name_every_check_and_claim_no_build_level(judged: Judged) -> None:
+    levels = _predicate(judged.statements()["summary"])["verifiedLevels"]
+    # slsa.dev: custom levels must not start with SLSA_; UNEVALUATED makes no claim
+    assert [level for level in levels if level.startswith("SLSA_")] == [
+        "SLSA_BUILD_LEVEL_UNEVALUATED"
+    ]
+    assert len(levels) == 1 + len(CHECKS)
+
+
+def test_a_failed_verdict_is_never_summarised_as_passed(judged: Judged) -> None:
+    for verdict in (
+        with_failure(judged.verdict),
+        nothing_compared(judged.verdict),
+        replace(judged.verdict, reports=()),
+    ):
+        summary = _predicate(judged.statements(verdict=verdict)["summary"])
+        assert summary["verificationResult"] == "FAILED"
+        assert summary["verifiedLevels"] == ["FAILED"]
+
+
+def test_a_verdict_on_another_image_or_by_another_lock_is_not_summarised(judged: Judged) -> None:
+    result = judged.statements()["result"]
+    for verdict in (
+        replace(judged.verdict, image=Digest.of(b"another")),
+        replace(judged.verdict, image=None),
+        replace(judged.verdict, lock=Digest.of(b"another")),
+    ):
+        with pytest.raises(AttestationError, match="another"):
+            summarise(
+                verdict,
+                judged.evidence.lock,
+                judged.subject,
+                result=result,
+                verified_at=NOW,
+                version=VERSION,
+            )
+
+
+def test_the_test_result_lists_every_check_once_and_every_input(judged: Judged) -> None:
+    failed = _predicate(judged.statements(verdict=with_failure(judged.verdict))["result"])
+    # in-toto attestation, spec/predicates/test-result.md: result and configuration are required
+    assert failed["result"] == "FAILED"
+    assert failed["failedTests"] == ["python.pins"]
+    listed = [*failed["passedTests"], *failed["warnedTests"], *failed["failedTests"]]
+    assert sorted(listed) == sorted(check.id for check in CHECKS)
+    names = [entry["name"] for entry in failed["configuration"]]
+    assert "locks/served" in names
+    assert "images/served/recipes/glm53/serve.yaml" in names
+    assert [name for name in names if name.startswith("layer ")] == [
+        "layer 1",
+        "layer 2",
+        "layer 3",
+    ]
+    assert all(entry["digest"]["sha256"] for entry in failed["configuration"])
+
+
+def test_the_test_result_holds_the_whole_verdict(judged: Judged) -> None:
+    result = _predicate(judged.statements()["result"])
+    stored = json.dumps(result["pkg:pypi/imagegate#verdict"]).encode()
+    assert parse_json_report(stored) == judged.verdict
+
+
+def test_provenance_names_base_assets_settings_and_lock(judged: Judged) -> None:
+    document = _predicate(judged.statements()["provenance"])
+    definition, details = document["buildDefinition"], document["runDetails"]
+    # slsa.dev, "Provenance" v1: buildType, externalParameters and builder.id are required
+    assert definition["buildType"] == "pkg:pypi/imagegate#build/compose/v1"
+    assert definition["externalParameters"]["config"]["env"] == {"SERVED": "/usr/share/served"}
+    assert details["builder"]["id"] == "pkg:pypi/imagegate"
+    dependencies = {d["name"]: d["digest"]["sha256"] for d in definition["resolvedDependencies"]}
+    assert dependencies["base"] == judged.built.base.digest.removeprefix("sha256:")
+    assert dependencies["locks/served"] == judged.evidence.lock.digest.encoded
+    assert "recipes/glm53/serve.yaml" in dependencies
+
+
+def test_provenance_is_not_stated_of_an_image_that_the_build_did_not_make(judged: Judged) -> None:
+    path = judged.built.root / "build" / "served.build.json"
+    record = BuildRecord.parse(path.read_bytes(), "served.build.json")
+    foreign = replace(judged.subject, digest=Digest.of(b"foreign"))
+    with pytest.raises(AttestationError, match="of another build"):
+        provenance(record, judged.evidence.recipe, judged.evidence.lock, foreign)
+    with pytest.raises(AttestationError, match="no build record"):
+        BuildRecord.parse(b"{}", "served.build.json")
+
+
+def test_the_bill_of_materials_is_valid_cyclonedx(judged: Judged) -> None:
+    document = _predicate(judged.statements()["sbom"])
+    # the schema that CycloneDX publishes, as cyclonedx-python-lib ships it
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document)) is None
+
+
+def test_the_bill_of_materials_equals_pip_freeze_and_hashes_everything(judged: Judged) -> None:
+    listed = _predicate(judged.statements()["sbom"])["components"]
+    frozen = freeze(judged.evidence.facts.distributions, "3.12")
+    assert "".join(f"{one['name']}=={one['version']}\n" for one in listed) == frozen
+    assert all(len(one["hashes"][0]["content"]) == 64 for one in listed)
+    # purl-spec: `+` of a local version is written %2B
+    assert "pkg:pypi/torch@2.13.0%2Bcu130" in [one["purl"] for one in listed]
+
+
+def test_a_components_hash_follows_the_files_that_the_distribution_owns(judged: Judged) -> None:
+    import hashlib
+
+    torch = next(one for one in components(judged.evidence.lock) if one.name == "torch")
+    lines = [
+        f"{node.sha256}  {node.path}\n"
+        for node in judged.evidence.lock.files
+        if node.owner == "torch==2.13.0+cu130" and node.sha256
+    ]
+    assert len(lines) == 4
+    assert torch.sha256 == hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+@given(payload=st.binary(), kind=st.text(), signature=st.binary())
+def test_an_envelope_comes_back_as_it_was_written(
+    payload: bytes, kind: str, signature: bytes
+) -> None:
+    envelope = Envelope(payload_type=kind, payload=payload, signatures=(signature,))
+    assert parse_envelope(json.dumps(envelope.document()).encode(), "it") == envelope
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"payloadType":"t","payload":"e30=","signatures":[]}',
+        b'{"payloadType":"t","payload":"!","signatures":[{"sig":"AA=="}]}',
+        b'{"payloadType":"t","payload":"e30=","payload":"W10=","signatures":[{"sig":"AA=="}]}',
+    ],
+)
+def test_what_is_no_envelope_is_an_error(document: bytes) -> None:
+    with pytest.raises(AttestationError):
+        parse_envelope(document, "it")
+
+
+def test_an_envelope_in_the_url_alphabet_is_read_too() -> None:
+    # DSSE, envelope.md: "either standard or URL-safe encoding"
+    payload = b"\xfb\xff\xfe"
+    document = {
+        "payloadType": "t",
+        "payload": base64.urlsafe_b64encode(payload).decode(),
+        "signatures": [{"sig": "AA=="}],
+    }
+    assert parse_envelope(json.dumps(document).encode(), "it").payload == payload
+
+
+def test_another_version_of_statement_is_not_read() -> None:
+    old = {"_type": "https://in-toto.io/Statement/v0.1", "subject": [], "predicateType": "x"}
+    with pytest.raises(AttestationError, match=r"Statement/v0\.1"):
+        parse_statement(json.dumps(old).encode(), "it")
+
+
+def test_a_stored_verdict_that_contradicts_its_findings_is_refused(judged: Judged) -> None:
+    failed = json.loads(render_json(with_failure(judged.verdict, message="moved")))
+    with pytest.raises(AttestationError, match="contradicts itself"):
+        parse_json_report(json.dumps({**failed, "verdict": "PASSED"}).encode())
+    for check in failed["checks"]:
+        check["passed"] = True
+    with pytest.raises(AttestationError, match="contradicts itself"):
+        parse_json_report(json.dumps(failed).encode())
