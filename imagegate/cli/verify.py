@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(Format)),
-    default=Format.TEXT,
+    type=click.Choice([form.value for form in Format]),
+    default=Format.TEXT.value,
     show_default=True,
     help="How standard output tells it; SARIF and JUnit hold all recipes in one document.",
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def command(
     names: tuple[str, ...],
     image: str | None,
-    form: Format,
+    form: str,
     html: Path | None,
     details: bool,
     workspace: Path | None,
@@ -75,15 +75,16 @@ def command(
 
         write_file(html, render_html(judged, version=__version__).encode())
     write_job_summary(verdicts)
-    click.echo(render(verdicts, form, version=__version__, details=details), nl=False)
+    click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
     return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
 def write_job_summary(verdicts: Sequence[Verdict]) -> None:
     """Add the report to the job's summary, where GitHub Actions asks for one."""
-    from imagegate.report.markdown import render_markdown
+    from imagegate import __version__
+    from imagegate.report.formats import render
 
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as stream:
-            stream.write(render_markdown(verdicts))
+            stream.write(render(verdicts, Format.MARKDOWN, version=__version__, details=False))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from imagegate.errors import AttestationError
-from imagegate.oci.documents import DigestField, canonical_json
+from imagegate.errors import AttestationError, ImageError
+from imagegate.oci.documents import DigestField, canonical_json, parse_json
 from imagegate.verdict import CheckReport, Cost, Finding, Place, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -106,7 +106,10 @@ class VerdictDocument(_Section):
             AttestationError: it is another document, or states another result than its checks.
         """
         try:
-            return cls.model_validate_json(content)
+            # not pydantic's own reader: it refuses the escapes that stand for paths beyond UTF-8
+            return cls.model_validate(parse_json(content, "the verdict"))
+        except ImageError as error:
+            raise AttestationError(f"not a verdict: {error.message}") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "document"

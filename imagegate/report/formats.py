@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from imagegate.verdict import Verdict
+
+
+# control characters, which a terminal would obey, and lone surrogates, which stand for bytes of a
+# path that are no UTF-8 and cannot be written
+_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Format(StrEnum):
@@ -35,7 +41,7 @@ def render(verdicts: Sequence[Verdict], form: Format, *, version: str, details: 
         case Format.TEXT:
             from imagegate.report.text import render_text
 
-            return "".join(render_text(verdict, details=details) for verdict in verdicts)
+            return printable("".join(render_text(v, details=details) for v in verdicts))
         case Format.JSON:
             from imagegate.report.document import render_json
 
@@ -43,7 +49,7 @@ def render(verdicts: Sequence[Verdict], form: Format, *, version: str, details: 
         case Format.MARKDOWN:
             from imagegate.report.markdown import render_markdown
 
-            return render_markdown(verdicts)
+            return printable(render_markdown(verdicts))
         case Format.SARIF:
             from imagegate.report.sarif import render_sarif
 
@@ -55,4 +61,14 @@ def render(verdicts: Sequence[Verdict], form: Format, *, version: str, details: 
         case Format.GITHUB:
             from imagegate.report.github import render_github
 
-            return render_github(verdicts)
+            return printable(render_github(verdicts))
+
+
+def printable(text: str) -> str:
+    r"""Write what no terminal and no encoding may see as ``\xNN`` or ``\uNNNN``."""
+    return _UNWRITABLE.sub(
+        lambda match: (
+            f"\\x{ord(match[0]):02x}" if ord(match[0]) < 256 else f"\\u{ord(match[0]):04x}"
+        ),
+        text,
+    )

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from imagegate.report.exhibit import exhibit
+from imagegate.report.formats import printable
 from imagegate.report.text import format_bytes
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def render_html(judged: Sequence[tuple[Verdict, Evidence]], *, version: str) -> 
     text = _template().render(
         sections=sections, version=version, passed=all(v.passed for v, _ in judged)
     )
-    return text.encode("utf-8", "backslashreplace").decode()
+    return printable(text)
 
 
 @cache

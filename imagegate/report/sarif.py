@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from imagegate.verdict import Finding, Verdict
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
@@ -33,7 +34,8 @@ def render_sarif(verdicts: Sequence[Verdict], *, version: str) -> str:
         "runs": [_run(verdict, version) for verdict in verdicts],
     }
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
-    return text.encode("utf-8", "backslashreplace").decode() + "\n"
+    # JSON could escape a lone surrogate, but strict readers refuse it: it stays text
+    return _SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def _run(verdict: Verdict, version: str) -> dict[str, object]:
