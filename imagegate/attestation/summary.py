@@ -238,3 +238,21 @@ def _result(summary: _Summary) -> Digest:
         if "sha256" in reference.digest:
             return Digest.parse(f"sha256:{reference.digest['sha256']}")
     raise AttestationError("the summary names no detailed verdict")
+
+
+def is_failure(statement: ReadStatement, expected: Expectation) -> bool:
+    """Say whether an authentic summary states that this image fails this policy.
+
+    Its age does not matter: under the same lock, recipe and gate the bytes will not pass later.
+    """
+    if (
+        statement.predicate_type != SUMMARY_TYPE
+        or expected.subject.digest not in statement.subjects
+    ):
+        return False
+    try:
+        summary = _Summary.model_validate_json(statement.predicate)
+    except ValidationError:
+        return False
+    locked = summary.policy.digest.get(expected.lock.algorithm)
+    return summary.verification_result == "FAILED" and locked == expected.lock.encoded

@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from imagegate.signing.keys import Signer
     from imagegate.usecases.ports import Reporter, Task
     from imagegate.workspace import Workspace
 
@@ -28,6 +29,25 @@ def workspace_option(command: _Command) -> _Command:
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="The folder with images/ and locks/; found from the current folder upwards.",
     )(command)
+
+
+def passphrase_option(command: _Command) -> _Command:
+    """Add ``--passphrase-file``."""
+    return click.option(
+        "--passphrase-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The file whose first line is the private key's passphrase.",
+    )(command)
+
+
+def read_key(key: Path, passphrase_file: Path | None) -> Signer:
+    """Read a private key, with its passphrase out of a file: never out of an argument."""
+    from imagegate.signing.keys import read_signer
+
+    passphrase = None
+    if passphrase_file is not None:
+        passphrase = passphrase_file.read_bytes().partition(b"\n")[0].rstrip(b"\r")
+    return read_signer(key, passphrase=passphrase)
 
 
 def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

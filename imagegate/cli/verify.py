@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from imagegate.verdict import Verdict
+    from imagegate.workspace import Workspace
 
 
 @click.command()
@@ -38,6 +40,21 @@ if TYPE_CHECKING:
     help="Write the report as one HTML file too, which needs no network to be read.",
 )
 @click.option(
+    "--attested",
+    "key",
+    metavar="KEYFILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
+)
+@click.option(
+    "--max-age",
+    metavar="HOURS",
+    type=click.FloatRange(min=0),
+    default=168.0,
+    show_default=True,
+    help="How old a stored verdict may be.",
+)
+@click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
 )
 @workspace_option
@@ -46,6 +63,8 @@ def command(
     image: str | None,
     form: str,
     html: Path | None,
+    key: Path | None,
+    max_age: float,
     details: bool,
     workspace: Path | None,
 ) -> int:
@@ -57,7 +76,6 @@ def command(
     from imagegate import __version__
     from imagegate.errors import UsageError
     from imagegate.report.formats import render
-    from imagegate.usecases.verify import verify_recipe
 
     found = find_workspace(workspace)
     chosen = names or found.recipe_names()
@@ -67,16 +85,54 @@ def command(
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
-    judged = [verify_recipe(found, name, image=image, reporter=reporter()) for name in chosen]
-    verdicts = [verdict for verdict, _ in judged]
+    if key is not None and html is not None:
+        raise UsageError(
+            "`--html` shows what an image holds, a stored verdict does not",
+            hint="leave `--attested` out: the image is judged from its bytes",
+        )
+    if key is not None:
+        verdicts = _attested(found, chosen, image, key, max_age)
+    else:
+        verdicts = _judged(found, chosen, image, html)
+    write_job_summary(verdicts)
+    click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+def _judged(
+    workspace: Workspace, names: Sequence[str], image: str | None, html: Path | None
+) -> list[Verdict]:
+    from imagegate import __version__
+    from imagegate.usecases.verify import verify_recipe
+
+    judged = [verify_recipe(workspace, name, image=image, reporter=reporter()) for name in names]
     if html is not None:
         from imagegate.report.html import render_html
         from imagegate.workspace.atomic import write_file
 
         write_file(html, render_html(judged, version=__version__).encode())
-    write_job_summary(verdicts)
-    click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
-    return 0 if all(verdict.passed for verdict in verdicts) else 1
+    return [verdict for verdict, _ in judged]
+
+
+def _attested(
+    workspace: Workspace, names: Sequence[str], image: str | None, key: Path, max_age: float
+) -> list[Verdict]:
+    from imagegate.signing.keys import read_verifier
+    from imagegate.usecases.attested import verify_attested
+
+    verifier = read_verifier(key)
+    return [
+        verify_attested(
+            workspace,
+            name,
+            image=image,
+            verifier=verifier,
+            now=datetime.now(UTC),
+            max_age=timedelta(hours=max_age),
+            reporter=reporter(),
+        )
+        for name in names
+    ]
 
 
 def write_job_summary(verdicts: Sequence[Verdict]) -> None:

@@ -39,6 +39,9 @@ BASE_NAME = "org.opencontainers.image.base.name"
 BASE_DIGEST = "org.opencontainers.image.base.digest"
 REF_NAME = "org.opencontainers.image.ref.name"
 
+# what stands beside an image in a layout that cosign wrote (cosign, pkg/oci/layout)
+_COSIGN_PARTS = frozenset({"dev.cosignproject.cosign/sigs", "dev.cosignproject.cosign/atts"})
+
 Algorithm = Literal["plain", "gzip", "zstd"]
 
 
@@ -119,8 +122,14 @@ class Descriptor(_Document):
 
     @property
     def is_attestation(self) -> bool:
-        """Whether this entry of an index is BuildKit's attestation manifest, not an image."""
-        if (self.annotations or {}).get("vnd.docker.reference.type") == "attestation-manifest":
+        """Whether this entry of an index is an attestation or a signature, not an image.
+
+        BuildKit's attestation manifests, OCI 1.1 artifacts, and cosign's parts of a layout.
+        """
+        annotations = self.annotations or {}
+        if annotations.get("vnd.docker.reference.type") == "attestation-manifest":
+            return True
+        if annotations.get("kind") in _COSIGN_PARTS:
             return True
         if self.artifact_type is not None:
             return True

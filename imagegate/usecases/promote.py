@@ -9,13 +9,17 @@ from imagegate.errors import RefusedError
 from imagegate.oci.digest import Digest
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
+from imagegate.signing.locations import open_store
+from imagegate.usecases.attest import sign_verdict, timestamp
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from imagegate.checks.evidence import Evidence
+    from imagegate.signing.keys import Signer
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
     from imagegate.workspace import Workspace
@@ -46,9 +50,10 @@ def promote_recipe(
     name: str,
     *,
     image: str | None,
-    promoted_at: str,
+    promoted_at: datetime,
     promoted_by: str,
     reporter: Reporter,
+    signer: Signer | None = None,
 ) -> PromoteOutcome:
     """Publish a recipe's image for launchers, if it passes.
 
@@ -56,12 +61,14 @@ def promote_recipe(
         workspace: where the recipe and its lock are.
         name: the recipe, and so the profile.
         image: where the image is, its build if ``None``.
-        promoted_at: when, ISO 8601 in UTC.
+        promoted_at: when.
         promoted_by: who.
         reporter: where progress goes.
+        signer: signs the image and its statements before the profile names it.
 
     Raises:
         RefusedError: the image passed and has no manifest digest that could be published.
+        AttestationError: what was signed does not count where it was put.
         ProfileError: the profile cannot be written.
     """
     state = workspace.state(name)
@@ -75,13 +82,24 @@ def promote_recipe(
             f"{verdict.location} holds no manifest: there is no digest to promote",
             hint="promote from an OCI layout or a registry",
         )
+    if signer is not None:
+        # before the profile: launchers never read of an image whose signature is not there
+        sign_verdict(
+            workspace,
+            verdict,
+            evidence,
+            store=open_store(image or f"oci:{workspace.layout(name)}"),
+            signer=signer,
+            at=promoted_at,
+            reporter=reporter,
+        )
     report = render_json(verdict)
     digest = str(Digest.of(report))
     published = PublishedState(
         env=_environment(evidence, verdict.image, digest),
         settings=dict(state.recipe.document.profile.settings),
         verdict=digest,
-        promoted_at=promoted_at,
+        promoted_at=timestamp(promoted_at),
         promoted_by=promoted_by,
     )
     path = ProfileStore(workspace.profiles()).publish(name, published, report)

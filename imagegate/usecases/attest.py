@@ -1,0 +1,143 @@
+"""Signed statements: written when an image passed, and read back to see that they count."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING
+
+from imagegate import __version__
+from imagegate.attestation.provenance import BuildRecord, provenance
+from imagegate.attestation.result import detailed_result
+from imagegate.attestation.sbom import sbom
+from imagegate.attestation.statement import Subject
+from imagegate.attestation.summary import Expectation, summarise
+from imagegate.checks import CHECKS
+from imagegate.errors import AttestationError, RefusedError
+from imagegate.report.document import render_json
+from imagegate.signing.layout import LayoutStore
+from imagegate.signing.publish import Published, publish
+from imagegate.signing.stored import look_up
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from imagegate.attestation.statement import Statement
+    from imagegate.checks.evidence import Evidence
+    from imagegate.lock import Lock
+    from imagegate.oci.image import Image
+    from imagegate.recipe import Recipe
+    from imagegate.signing.keys import Signer
+    from imagegate.signing.store import ArtifactStore
+    from imagegate.usecases.ports import Reporter
+    from imagegate.verdict import Verdict
+    from imagegate.workspace import Workspace
+
+
+def subject_of(recipe: Recipe, image: Image) -> Subject:
+    """Name the image that statements are about.
+
+    Raises:
+        RefusedError: it has no manifest and so no digest that a statement could name.
+    """
+    if image.digest is None:
+        raise RefusedError(
+            f"{image.location} holds no manifest: there is no digest to attest",
+            hint="use an OCI layout or a registry",
+        )
+    return Subject(
+        repository=recipe.document.repository,
+        digest=image.digest,
+        index=image.index_digest,
+        architecture=recipe.platform.architecture,
+    )
+
+
+def statements_of(
+    workspace: Workspace, verdict: Verdict, evidence: Evidence, *, at: datetime, reporter: Reporter
+) -> tuple[Statement, ...]:
+    """Write everything that can be stated of a judged image.
+
+    Provenance is stated only of the image that a build of this workspace made.
+
+    Raises:
+        RefusedError: the image has no digest.
+        AttestationError: verdict and lock do not belong together, or the build record is damaged.
+    """
+    lock, image, recipe = evidence.lock, evidence.image, evidence.recipe
+    subject = subject_of(recipe, image)
+    moment = timestamp(at)
+    result = detailed_result(verdict, lock, image, subject, document=render_json(verdict))
+    statements = [
+        summarise(verdict, lock, subject, result=result, verified_at=moment, version=__version__),
+        result,
+        sbom(lock, subject, created=moment, version=__version__),
+    ]
+    made = _provenance(workspace, recipe, lock, subject)
+    if made is None:
+        reporter.say("no provenance: this image is not the one that the last build here made")
+    return tuple([*statements, made] if made is not None else statements)
+
+
+def _provenance(
+    workspace: Workspace, recipe: Recipe, lock: Lock, subject: Subject
+) -> Statement | None:
+    path = workspace.layout(recipe.name).with_name(f"{recipe.name}.build.json")
+    if not path.is_file():
+        return None
+    record = BuildRecord.parse(path.read_bytes(), workspace.relative(path))
+    if (record.digest, record.lock) != (subject.digest, lock.digest):
+        return None
+    return provenance(record, recipe, lock, subject)
+
+
+def sign_verdict(
+    workspace: Workspace,
+    verdict: Verdict,
+    evidence: Evidence,
+    *,
+    store: ArtifactStore,
+    signer: Signer,
+    at: datetime,
+    reporter: Reporter,
+) -> tuple[Published, ...]:
+    """Sign an image that passed, and require that the summary counts where it was put.
+
+    Raises:
+        RefusedError: the image did not pass, or has no digest.
+        AttestationError: what was written does not count when it is read back.
+    """
+    if not verdict.passed:
+        raise RefusedError(f"`{verdict.recipe}` did not pass: nothing is signed")
+    subject = subject_of(evidence.recipe, evidence.image)
+    statements = statements_of(workspace, verdict, evidence, at=at, reporter=reporter)
+    if isinstance(store, LayoutStore):
+        store.mark_image(subject.digest)
+    published = publish(store, subject, statements, signer, created=timestamp(at))
+    expected = expectation(evidence.recipe, evidence.lock, subject, at, timedelta(minutes=5))
+    found = look_up(store, signer.verifier, expected)
+    if found.verdict is None:
+        raise AttestationError(
+            f"the summary was written and does not count: {'; '.join(found.reasons)}",
+            hint="the store changed it, or another writer removed it",
+        )
+    return published
+
+
+def expectation(
+    recipe: Recipe, lock: Lock, subject: Subject, now: datetime, max_age: timedelta
+) -> Expectation:
+    """Say what a stored summary has to state so that it counts now."""
+    return Expectation(
+        subject=subject,
+        recipe=recipe.name,
+        lock=lock.digest,
+        recipe_digest=recipe.digest,
+        checks=tuple(check.id for check in CHECKS),
+        now=now,
+        max_age=max_age,
+    )
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a moment as RFC 3339 in UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,144 @@
+"""``imagegate verify --attested``: a verdict that was given before, if it counts now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imagegate.errors import AttestationError, LockError
+from imagegate.report.document import parse_json_report
+from imagegate.signing.locations import open_store
+from imagegate.signing.stored import look_up
+from imagegate.usecases.attest import expectation, subject_of, timestamp
+from imagegate.usecases.build import require_fresh
+from imagegate.usecases.gate import judge
+from imagegate.usecases.verify import open_judged
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from imagegate.attestation.summary import Expectation
+    from imagegate.lock import Lock
+    from imagegate.oci.image import Image
+    from imagegate.signing.keys import Verifier
+    from imagegate.signing.store import ArtifactStore
+    from imagegate.usecases.ports import Reporter
+    from imagegate.verdict import Verdict
+    from imagegate.workspace import RecipeState, Workspace
+
+
+def verify_attested(
+    workspace: Workspace,
+    name: str,
+    *,
+    image: str | None,
+    verifier: Verifier,
+    now: datetime,
+    max_age: timedelta,
+    reporter: Reporter,
+) -> Verdict:
+    """Take a stored verdict on a recipe's image if it counts, and judge the image otherwise.
+
+    Args:
+        workspace: where the recipe and its lock are.
+        name: the recipe.
+        image: where the image is, its build if ``None``.
+        verifier: the key that has to have signed the verdict.
+        now: the moment.
+        max_age: how old a stored verdict may be.
+        reporter: is told what counts and what does not.
+
+    Raises:
+        UsageError: there is no image, or nothing is kept beside it.
+        LockError: the lock cannot be used.
+        ImageError: the image cannot be read.
+    """
+    state = workspace.state(name)
+    lock = workspace.lock(name)
+    source = open_judged(workspace, state, image)
+    found = attested_verdict(
+        state,
+        lock,
+        source.image,
+        store=open_store(image or f"oci:{workspace.layout(name)}"),
+        verifier=verifier,
+        now=now,
+        max_age=max_age,
+        reporter=reporter,
+    )
+    if found is None:
+        verdict, _ = judge(state, lock, source, reporter)
+        return verdict
+    reporter.say(
+        f"`{name}` was judged at {timestamp(found.verified_at)}; "
+        f"signed by the key {verifier.fingerprint}"
+    )
+    return found.verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttestedVerdict:
+    """A verdict that was given before and counts now."""
+
+    verdict: Verdict
+    verified_at: datetime
+
+
+def attested_verdict(
+    state: RecipeState,
+    lock: Lock,
+    image: Image,
+    *,
+    store: ArtifactStore,
+    verifier: Verifier,
+    now: datetime,
+    max_age: timedelta,
+    reporter: Reporter,
+) -> AttestedVerdict | None:
+    """Take a stored verdict if it counts; ``None`` says that the image has to be judged.
+
+    Args:
+        state: the recipe as it is now.
+        lock: the lock as it is now.
+        image: the image, of which only manifest and config were read.
+        store: where statements lie.
+        verifier: the key that has to have signed them.
+        now: the moment.
+        max_age: how old a verdict may be.
+        reporter: is told why stored verdicts do not count.
+    """
+    if image.digest is None:
+        return None
+    try:
+        require_fresh(state, lock)
+    except LockError as error:
+        reporter.say(f"stored verdicts do not count: {error.message}")
+        return None
+    expected = expectation(state.recipe, lock, subject_of(state.recipe, image), now, max_age)
+    found = look_up(store, verifier, expected)
+    for reason in found.reasons:
+        reporter.say(f"does not count: {reason}")
+    if found.verdict is None:
+        reporter.say("no stored verdict counts: the image is judged from its bytes")
+        return None
+    try:
+        verdict = parse_json_report(found.verdict.document)
+    except AttestationError as error:
+        reporter.say(f"does not count: {found.verdict.where}: {error.message}")
+        return None
+    if not _same(verdict, expected):
+        reporter.say(f"does not count: {found.verdict.where}: its details are of another verdict")
+        return None
+    return AttestedVerdict(verdict=verdict, verified_at=found.verdict.verified_at)
+
+
+def _same(verdict: Verdict, expected: Expectation) -> bool:
+    """Require of the details what was required of the summary."""
+    judged = {report.check for report in verdict.reports}
+    return (
+        verdict.passed
+        and verdict.image == expected.subject.digest
+        and verdict.lock == expected.lock
+        and verdict.recipe == expected.recipe
+        and set(expected.checks) <= judged
+    )
