@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class LayoutStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._held = threading.local()
 
     def find_manifest(self, name: Digest | str) -> bytes | None:
         """Return a manifest or index by digest or tag.
@@ -107,8 +109,11 @@ class LayoutStore:
         }
 
         def replace(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            others = [e for e in entries if (e.get("annotations") or {}).get(REF_NAME) != tag]
-            return [*others, entry]
+            # in its old place, so that the same content gives the same index
+            tagged = [(e.get("annotations") or {}).get(REF_NAME) == tag for e in entries]
+            if not any(tagged):
+                return [*entries, entry]
+            return [entry if is_it else e for e, is_it in zip(entries, tagged, strict=True)]
 
         self._change(replace)
         return digest
@@ -173,7 +178,7 @@ class LayoutStore:
         self._change(mark)
 
     def _change(self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
-        with self._turn():
+        with self.exclusive():
             path = self._folder / "index.json"
             before = path.read_bytes()
             document = parse_json(before, f"`{path}`")
@@ -184,13 +189,18 @@ class LayoutStore:
                 write_file(path, after)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Let one process at a time change the index."""
+    def exclusive(self) -> Iterator[None]:
+        """Let one writer at a time in, of all processes; the same thread may enter again."""
+        if getattr(self._held, "depth", 0):
+            yield
+            return
         descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._held.depth = 1
             yield
         finally:
+            self._held.depth = 0
             os.close(descriptor)
 
     def _index(self) -> Index:

@@ -143,13 +143,15 @@ def _append(
     tag = classic_tag(target, suffix)
     wanted = {str(layer["digest"]) for _, layer in added}
     for _ in range(_WRITES):
-        present = _layers(store, tag)
-        known = {str(layer["digest"]) for layer in present}
-        layers = present + [layer for _, layer in added if layer["digest"] not in known]
-        manifest, config = classic_manifest(layers)
-        store.put_blob(config)
-        store.put_manifest(manifest, OCI_MANIFEST)
-        store.tag(tag, manifest, OCI_MANIFEST)
+        with store.exclusive():
+            present = _layers(store, tag)
+            known = {str(layer["digest"]) for layer in present}
+            layers = present + [layer for _, layer in added if layer["digest"] not in known]
+            manifest, config = classic_manifest(layers)
+            store.put_blob(config)
+            store.put_manifest(manifest, OCI_MANIFEST)
+            store.tag(tag, manifest, OCI_MANIFEST)
+        # a registry cannot say "only if unchanged": see that nobody else's write took its place
         if wanted <= {str(layer["digest"]) for layer in _layers(store, tag)}:
             return Digest.of(manifest)
     raise FetchError(

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from imagegate.oci.digest import Digest
     from imagegate.oci.documents import Descriptor
 
 
 class ArtifactStore(Protocol):
     """One repository, as far as small artifacts need it."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep other writers out, as far as the medium can: at least this process's."""
 
     def find_manifest(self, name: Digest | str) -> bytes | None:
         """Return a manifest or index by digest, verified, or by tag; ``None`` for none."""
