@@ -12,19 +12,28 @@ if TYPE_CHECKING:
     from imagegate.signing.store import ArtifactStore
 
 
-def open_store(location: str) -> ArtifactStore:
+def open_store(location: str, *, insecure: bool = False) -> ArtifactStore:
     """Open the store beside an image.
 
     Args:
         location: as :func:`imagegate.sources.open_image` takes it.
+        insecure: allow plain http to a registry that is not on loopback.
 
     Raises:
         UsageError: what is there keeps no signatures.
     """
     path = Path(location.removeprefix("oci:").partition("@")[0])
-    if not path.is_dir():
+    if path.is_dir():
+        return LayoutStore(path)
+    from imagegate.signing.registry import RegistryStore
+    from imagegate.sources.registry import RegistryClient, registry_reference
+
+    reference = registry_reference(location)
+    if reference is None:
         raise UsageError(
             f"`{location}` keeps no signatures",
-            hint="signatures lie beside an image in an OCI layout; give `oci:FOLDER`",
+            hint="they lie beside an image in an OCI layout or in a registry",
         )
-    return LayoutStore(path)
+    return RegistryStore(
+        RegistryClient(reference.registry, insecure=insecure), reference.repository
+    )

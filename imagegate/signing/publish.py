@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from imagegate.attestation.statement import SIGNATURE_TYPE, make_statement
+from imagegate.attestation.statement import SIGNATURE_TYPE, compact_json, make_statement
 from imagegate.errors import AttestationError, BlobMissing, FetchError
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import OCI_MANIFEST, parse_json
@@ -141,18 +141,19 @@ def _append(
     for content, _ in added:
         store.put_blob(content)
     tag = classic_tag(target, suffix)
-    wanted = {str(layer["digest"]) for _, layer in added}
+    # two keys' image signatures are over one payload: only their annotations tell them apart
+    wanted = {compact_json(layer) for _, layer in added}
     for _ in range(_WRITES):
         with store.exclusive():
             present = _layers(store, tag)
-            known = {str(layer["digest"]) for layer in present}
-            layers = present + [layer for _, layer in added if layer["digest"] not in known]
+            known = {compact_json(layer) for layer in present}
+            layers = present + [layer for _, layer in added if compact_json(layer) not in known]
             manifest, config = classic_manifest(layers)
             store.put_blob(config)
             store.put_manifest(manifest, OCI_MANIFEST)
             store.tag(tag, manifest, OCI_MANIFEST)
         # a registry cannot say "only if unchanged": see that nobody else's write took its place
-        if wanted <= {str(layer["digest"]) for layer in _layers(store, tag)}:
+        if wanted <= {compact_json(layer) for layer in _layers(store, tag)}:
             return Digest.of(manifest)
     raise FetchError(
         f"the tag `{tag}` does not keep what is written",

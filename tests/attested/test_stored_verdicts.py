@@ -484,6 +484,9 @@ def test_what_another_key_signed_stays(scene: Scene) -> None:
     scene.sign()
     assert _counts(scene.ask()[1])
     assert _counts(scene.ask(signer=other)[1])
+    content = scene.store.find_manifest(classic_tag(scene.subject.digest, "sig"))
+    assert content is not None
+    assert len({json.dumps(layer) for layer in json.loads(content)["layers"]}) == 2
 
 
 def test_a_signed_layout_still_holds_one_image(scene: Scene) -> None:
