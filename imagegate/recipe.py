@@ -26,8 +26,8 @@ from imagegate.oci.reference import Reference
 if TYPE_CHECKING:
     from typing import Self
 
-# what make, docker compose, systemd and sh read alike without quoting
-PLAIN_VALUE = re.compile(r"[A-Za-z0-9_@%+=:,./~^-]*")
+# what make, docker compose, systemd and sh read alike without quoting; no `~`, which sh expands
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]*")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RECIPE_NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 

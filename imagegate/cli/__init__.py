@@ -28,6 +28,7 @@ COMMANDS = {
         "imagegate.cli.coverage",
         "Say where each model's assets end in an image, without building it.",
     ),
+    "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }

@@ -17,9 +17,11 @@ So the id is compared with all three (DataBiosphere/azul#6656, kubernetes/kubern
 from __future__ import annotations
 
 import errno
+import json
 import subprocess
 import tempfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +29,13 @@ from imagegate.errors import DigestMismatch, EngineError, ImageError
 from imagegate.oci.blob import CHUNK, read_document
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import DOCUMENT_LIMIT, parse_json
+from imagegate.oci.platform import Platform
 from imagegate.sources.archive import Archive, open_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from imagegate.oci.image import ImageSource
-    from imagegate.oci.platform import Platform
 
 # a classic daemon collects the whole archive before it sends the first byte
 _SILENCE = 1800
@@ -214,3 +216,61 @@ def _spool() -> Iterator[Path]:
     """Give a path for the archive; whoever has opened it when this ends keeps reading it."""
     with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
         yield Path(folder) / "image.tar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineImage:
+    """What an engine says of an image, without saving it.
+
+    Attributes:
+        digests: every digest that it has the image under, whatever each is of.
+        platform: operating system and architecture.
+    """
+
+    digests: frozenset[Digest]
+    platform: Platform
+
+
+def describe_docker_image(name: str) -> EngineImage | None:
+    """Ask the docker daemon for an image; ``None`` where it holds none of that name.
+
+    Raises:
+        EngineError: the daemon is absent, refuses or fails.
+    """
+    import docker.errors
+
+    with _docker() as client:
+        try:
+            attributes = client.images.get(name).attrs
+        except (docker.errors.ImageNotFound, docker.errors.NullResource):
+            return None
+        except (docker.errors.DockerException, OSError) as error:
+            raise _failed(error, f"the docker image `{name}`") from error
+    return _described(json.dumps(attributes).encode(), f"docker's answer on `{name}`")
+
+
+def describe_podman_image(name: str) -> EngineImage | None:
+    """Ask podman for an image; ``None`` where it holds none of that name.
+
+    Raises:
+        EngineError: podman is absent or fails.
+    """
+    if _podman("image", "exists", "--", name, allowed=(0, 1)).returncode == 1:
+        return None
+    found = _podman("image", "inspect", "--format", "{{json .}}", "--", name).stdout
+    return _described(found, f"podman's answer on `{name}`")
+
+
+def _described(content: bytes, what: str) -> EngineImage:
+    document = parse_json(content, what)
+    names = [str(name) for name in document.get("RepoDigests") or ()]
+    texts = [name.rpartition("@")[2] for name in names]
+    texts += [str(document.get(key) or "") for key in ("Id", "Digest")]
+    # the containerd store says so of what it resolved the name to
+    texts.append(str((document.get("Descriptor") or {}).get("digest") or ""))
+    return EngineImage(
+        digests=frozenset(Digest.parse(text) for text in texts if ":" in text),
+        platform=Platform.of(
+            str(document.get("Os")), str(document.get("Architecture")), document.get("Variant")
+        ),
+    )

@@ -1,0 +1,150 @@
+"""A promotion signs before it publishes; killed at any step, it leaves the old profile or the new."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from imagegate.cli import run
+from imagegate.signing.keys import generate, write_pair
+from imagegate.signing.layout import LayoutStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.attested.cases import Judged
+    from tests.workspaces import Built
+
+# forks once a line of input: the child counts its own changes of files and stops itself at one
+_WALKER = """
+import os, signal, sys
+import imagegate.cli.promote, imagegate.usecases.promote, imagegate.report.text
+import imagegate.signing.registry, cryptography.hazmat.primitives.serialization
+from imagegate.cli import run
+root, arguments = sys.argv[1], sys.argv[2:]
+for line in sys.stdin:
+    stop_at, seen = int(line), 0
+    child = os.fork()
+    if child == 0:
+        def hook(event, values):
+            global seen
+            writes = event == "open" and (values[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if writes or event in ("os.rename", "os.mkdir", "os.remove"):
+                if any(str(value).startswith(root) for value in values[:2]):
+                    seen += 1
+                    if seen == stop_at:
+                        os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(hook)
+        os.dup2(2, 1)
+        os._exit(run(arguments))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture
+def root(built: Built, tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    shutil.copytree(built.root, folder)
+    write_pair(generate("ed25519"), tmp_path / "k.key", tmp_path / "k.pub")
+    return folder
+
+
+def _published(root: Path) -> str | None:
+    path = root / "profiles" / "served.env"
+    return path.read_text() if path.exists() else None
+
+
+def _attested(root: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    capsys.readouterr()
+    key = str(root.parent / "k.pub")
+    assert run(["verify", "served", "-w", str(root), "--attested", key]) == 0
+    return "was judged at" in capsys.readouterr().err
+
+
+def test_a_signed_promotion_is_what_verify_takes(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not _attested(root, capsys)
+    key = str(root.parent / "k.key")
+    assert run(["promote", "served", "-w", str(root), "--sign", key]) == 0
+    assert _attested(root, capsys)
+    assert "VERDICT=sha256:" in (_published(root) or "")
+
+
+def test_a_failing_image_is_neither_signed_nor_published(root: Path) -> None:
+    (root / "images/served/recipes/glm53/serve.yaml").write_text("changed after locking\n")
+    before = (root / "build/served/index.json").read_bytes()
+    key = str(root.parent / "k.key")
+    assert run(["promote", "served", "-w", str(root), "--sign", key]) == 1
+    assert (root / "build/served/index.json").read_bytes() == before
+    assert _published(root) is None
+
+
+def test_a_readable_key_stops_a_promotion_before_anything_is_written(root: Path) -> None:
+    key = root.parent / "k.key"
+    key.chmod(0o644)
+    assert run(["promote", "served", "-w", str(root), "--sign", str(key)]) == 3
+    assert _published(root) is None
+
+
+def test_killed_at_every_step_the_profile_is_the_old_or_the_new_and_its_signature_is_there(
+    root: Path, capsys: pytest.CaptureFixture[str], judged: Judged
+) -> None:
+    fresh = root.parent / "fresh"
+    shutil.copytree(root, fresh)
+    arguments = ["promote", "served", "-w", str(root), "--sign", str(root.parent / "k.key")]
+    walker = subprocess.Popen(
+        [sys.executable, "-c", _WALKER, str(root), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert walker.stdin is not None
+    assert walker.stdout is not None
+    killed = published = 0
+    for step in range(1, 1000):
+        shutil.rmtree(root)
+        shutil.copytree(fresh, root)
+        print(step, file=walker.stdin, flush=True)
+        code = int(walker.stdout.readline())
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        killed += 1
+        text = _published(root)
+        if text is not None:
+            published += 1
+            assert f"IMAGE_DIGEST={judged.subject.digest}\n" in text
+            assert text.endswith("MAX_JOBS=16\n")
+            assert _attested(root, capsys)  # never a profile without its signature
+        # the layout is whole, whatever happened
+        assert LayoutStore(root / "build/served").find_manifest(judged.subject.digest)
+        if step % 10 == 0:
+            assert run(arguments) == 0
+            assert _attested(root, capsys)
+            assert _published(root) is not None
+    walker.communicate()
+    assert killed > 30
+    assert _published(root) is not None
+    assert published < killed
+
+
+def test_what_is_signed_names_the_moment_of_the_promotion(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    key = str(root.parent / "k.key")
+    assert run(["promote", "served", "-w", str(root), "--sign", key]) == 0
+    capsys.readouterr()
+    run(["verify", "served", "-w", str(root), "--attested", str(root.parent / "k.pub")])
+    said = capsys.readouterr().err.split("judged at ")[1][:20]
+    assert before <= datetime.fromisoformat(said) <= datetime.now(UTC)
