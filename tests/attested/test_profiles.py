@@ -279,7 +279,7 @@ def test_docker_compose_reads_the_published_profile_alike(root: Path, tmp_path: 
     file.write_text(json.dumps(compose))
     program = shutil.which("docker-compose")
     assert program, "`docker-compose` is needed for this test"
-    command = [program, "-f", str(file), "config", "--format", "json", "--no-interpolate"]
+    command = [program, "-f", str(file), "config", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     published = dict(line.split("=", 1) for line in path.read_text().splitlines())
     environment = json.loads(done.stdout)["services"]["served"]["environment"]
