@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tests.attested.cases import Judged
 
-pytestmark = pytest.mark.engines
+pytestmark = pytest.mark.peers
 
 # what cosign calls each statement that a promotion writes
 TYPES = {

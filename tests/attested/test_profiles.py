@@ -266,7 +266,7 @@ def test_they_read_every_value_alike_that_a_profile_can_hold(
     _all_alike(tmp_path_factory.mktemp("launchers"), named)
 
 
-@pytest.mark.engines
+@pytest.mark.peers
 def test_docker_compose_reads_the_published_profile_alike(root: Path, tmp_path: Path) -> None:
     path = root / "profiles/served.env"
     values = {f"V{number}": value for number, value in enumerate(TEMPTING)}
