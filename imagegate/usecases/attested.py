@@ -10,9 +10,8 @@ from imagegate.report.document import parse_json_report
 from imagegate.signing.locations import open_store
 from imagegate.signing.stored import look_up
 from imagegate.usecases.attest import expectation, subject_of, timestamp
-from imagegate.usecases.build import require_fresh
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import open_judged
+from imagegate.usecases.verify import open_judged, require_fresh
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
