@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.errors import AttestationError, LockError
+from imagegate.errors import AttestationError, LockError, UsageError
 from imagegate.report.document import parse_json_report
 from imagegate.signing.locations import open_store
 from imagegate.signing.stored import look_up
@@ -48,23 +48,30 @@ def verify_attested(
         reporter: is told what counts and what does not.
 
     Raises:
-        UsageError: there is no image, or nothing is kept beside it.
+        UsageError: there is no image.
         LockError: the lock cannot be used.
         ImageError: the image cannot be read.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image)
-    found = attested_verdict(
-        state,
-        lock,
-        source.image,
-        store=open_store(image or f"oci:{workspace.layout(name)}"),
-        verifier=verifier,
-        now=now,
-        max_age=max_age,
-        reporter=reporter,
-    )
+    found: AttestedVerdict | None = None
+    try:
+        store = open_store(image or f"oci:{workspace.layout(name)}")
+    except UsageError as error:
+        # an archive or an engine keeps none: that is no reason not to judge
+        reporter.say(f"{error.message}: the image is judged from its bytes")
+    else:
+        found = attested_verdict(
+            state,
+            lock,
+            source.image,
+            store=store,
+            verifier=verifier,
+            now=now,
+            max_age=max_age,
+            reporter=reporter,
+        )
     if found is None:
         verdict, _ = judge(state, lock, source, reporter)
         return verdict

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import given, strategies as st
+from packaging.utils import canonicalize_name
 
 from imagegate.attestation.provenance import BuildRecord, provenance
 from imagegate.attestation.sbom import components
@@ -28,6 +31,7 @@ from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError
 from imagegate.oci.digest import Digest
 from imagegate.report.document import parse_json_report, render_json
+from imagegate.workspace import Workspace
 from tests.attested.cases import NOW, VERSION, Judged, nothing_compared, with_failure
 
 if TYPE_CHECKING:
@@ -189,6 +193,26 @@ def test_the_bill_of_materials_equals_pip_freeze_and_hashes_everything(judged: J
     assert all(len(one["hashes"][0]["content"]) == 64 for one in listed)
     # purl-spec: `+` of a local version is written %2B
     assert "pkg:pypi/torch@2.13.0%2Bcu130" in [one["purl"] for one in listed]
+
+
+def test_the_shipped_images_bill_lists_every_distribution_with_purl_and_hash() -> None:
+    """The lock of ``glm``: what pip freezes in the base, and what the layer adds to it."""
+    folder = Path(__file__).parents[2]
+    listed = components(Workspace(folder).lock("glm"))
+    frozen = (folder / "locks/glm/freeze.txt").read_text().splitlines()
+    required = (folder / "locks/glm/requirements.txt").read_text().splitlines()
+    lines = [*frozen, *(line.partition(" ")[0] for line in required)]
+    expected = {canonicalize_name(line.partition("==")[0]): line for line in lines}
+    # pip leaves itself out of its freeze
+    assert {
+        canonicalize_name(one.name): f"{one.name}=={one.version}"
+        for one in listed
+        if canonicalize_name(one.name) != "pip"
+    } == expected
+    assert len(expected) > 200
+    assert all(re.fullmatch("[0-9a-f]{64}", one.sha256) for one in listed)
+    assert len({one.purl for one in listed}) == len(listed)
+    assert {one.hashed for one in listed if one.origin == "layer"} == {"wheel"}
 
 
 def test_a_components_hash_follows_the_files_that_the_distribution_owns(judged: Judged) -> None:

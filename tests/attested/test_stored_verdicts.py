@@ -30,6 +30,7 @@ from imagegate.usecases.attested import verify_attested
 from imagegate.usecases.verify import verify_recipe
 from imagegate.workspace import Workspace
 from tests.attested.cases import Judged, with_failure
+from tests.images import write_layout_archive
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -155,6 +156,23 @@ def test_it_counts_from_either_form_alone(scene: Scene) -> None:
 
 def test_nothing_stored_is_judged_from_bytes(scene: Scene) -> None:
     verdict, heard = scene.ask()
+    assert not _counts(heard)
+    assert verdict.passed
+
+
+def test_an_archive_keeps_no_verdict_and_is_judged_from_bytes(scene: Scene, tmp_path: Path) -> None:
+    scene.sign()
+    archive = write_layout_archive(tmp_path / "image.tar", scene.layout)
+    heard = Heard()
+    verdict = verify_attested(
+        scene.workspace,
+        "served",
+        image=f"oci-archive:{archive}",
+        verifier=scene.signer.verifier,
+        now=NOW,
+        max_age=WEEK,
+        reporter=heard,
+    )
     assert not _counts(heard)
     assert verdict.passed
 
