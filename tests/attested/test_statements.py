@@ -25,7 +25,7 @@ from imagegate.attestation.statement import (
     parse_statement,
     pre_authentication_encoding,
 )
-from imagegate.attestation.summary import summarise
+from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.catalog.python import freeze
 from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError
@@ -84,7 +84,9 @@ def test_the_summary_has_what_slsa_requires(judged: Judged) -> None:
     )
     lock = judged.evidence.lock
     assert summary["policy"]["digest"] == {"sha256": lock.digest.encoded}
-    assert summary["policy"]["annotations"] == {"recipe": str(judged.evidence.recipe.digest)}
+    assert summary["policy"]["annotations"] == {
+        "recipe": str(policy_digest(judged.evidence.recipe))
+    }
     assert summary["verificationResult"] == "PASSED"
     # "inputAttestations": each with a digest, none left out
     assert summary["inputAttestations"] == [
@@ -127,6 +129,7 @@ def test_a_verdict_on_another_image_or_by_another_lock_is_not_summarised(judged:
                 verdict,
                 judged.evidence.lock,
                 judged.subject,
+                recipe=policy_digest(judged.evidence.recipe),
                 result=result,
                 verified_at=NOW,
                 version=VERSION,

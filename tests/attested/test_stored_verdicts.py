@@ -278,6 +278,25 @@ def test_a_summary_of_the_lock_before_does_not_count_after_the_recipe_changed(
     assert not verdict.passed
 
 
+def test_a_summary_does_not_count_after_the_policy_changed_without_a_new_lock(
+    scene: Scene,
+) -> None:
+    scene.sign()
+    toml = scene.workspace.root / "images/served/image.toml"
+    toml.write_text(toml.read_text().replace('MAX_JOBS = "16"', 'MAX_JOBS = "8"'))
+    verdict, heard = scene.ask()
+    assert not _counts(heard)
+    assert "another recipe" in heard.text
+    assert verdict.passed
+
+
+def test_a_summary_still_counts_after_a_comment_changed(scene: Scene) -> None:
+    scene.sign()
+    toml = scene.workspace.root / "images/served/image.toml"
+    toml.write_text(f"# a comment\n{toml.read_text()}")
+    assert _counts(scene.ask()[1])
+
+
 @pytest.mark.parametrize(
     ("age", "counts"),
     [
