@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from imagegate.facts import Distribution
-    from imagegate.lock import Lock, LockedWheel, TextIndex
+    from imagegate.lock import Lock, LockedWheel
+    from imagegate.lock.pathindex import TextIndex
 
 # what the hash of a component is over
 _OF_WHEEL = "wheel"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from imagegate.errors import DigestMismatch, ImageError
 
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
     from imagegate.oci.digest import Digest
 
-CHUNK = 1 << 20
+CHUNK = 1 << 21
+
+
+class Hasher(Protocol):
+    """Takes bytes in order and gives a digest, as `hashlib`'s objects do."""
+
+    def update(self, chunk: bytes, /) -> object:
+        """Take the next bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest's hex digits."""
 
 
 class VerifiedReader(io.RawIOBase):
@@ -20,6 +30,14 @@ class VerifiedReader(io.RawIOBase):
 
     The comparison is made by :meth:`finish`, which also requires that everything was read: bytes
     that a decompressor does not look at would otherwise be bytes that nobody looked at.
+
+    Args:
+        stream: where the bytes come from; closed with the reader.
+        what: how messages name the blob.
+        digest: the promised digest, ``None`` where there is no promise.
+        size: the promised number of bytes, likewise.
+        progress: called with the number of bytes of each read.
+        hasher: what computes the digest's algorithm, where it shall run elsewhere.
     """
 
     def __init__(
@@ -30,21 +48,25 @@ class VerifiedReader(io.RawIOBase):
         digest: Digest | None,
         size: int | None,
         progress: Callable[[int], object] | None = None,
+        hasher: Hasher | None = None,
     ) -> None:
         super().__init__()
         self._stream = stream
         self._what = what
         self._digest = digest
         self._size = size
-        self._hasher = digest.hasher() if digest is not None else None
+        self._hasher: Hasher | None = None
+        if digest is not None:
+            self._hasher = hasher if hasher is not None else digest.hasher()
         self._progress = progress
         self._pushed = b""
         self.count = 0
 
     def head(self, size: int) -> bytes:
-        """Return the first `size` bytes; they will be read again."""
-        self._pushed = self.read(size)
-        return self._pushed
+        """Return the first `size` bytes, fewer only where there are no more; they are read again."""
+        while len(self._pushed) < size and (more := self._next(size - len(self._pushed))):
+            self._pushed += more
+        return self._pushed[:size]
 
     def readable(self) -> bool:
         """Return that this is a stream to read from."""
@@ -59,8 +81,13 @@ class VerifiedReader(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         """Read up to `size` bytes."""
         if self._pushed:
-            content, self._pushed = self._pushed, b""
+            cut = len(self._pushed) if size < 0 else size
+            content, self._pushed = self._pushed[:cut], self._pushed[cut:]
             return content
+        return self._next(size)
+
+    def _next(self, size: int) -> bytes:
+        """Read from the stream below; count, hash and tell."""
         content = self._stream.read(size if size >= 0 else -1)
         if content:
             self.count += len(content)
@@ -110,10 +137,10 @@ def read_document(
     Raises:
         ImageError: it is larger than `limit` bytes, or not what was promised.
     """
-    if size is not None and size > limit:
-        raise ImageError(f"{what} claims {size} bytes; such a document has at most {limit}")
     reader = VerifiedReader(stream, what=what, digest=digest, size=size)
     with reader:
+        if size is not None and size > limit:
+            raise ImageError(f"{what} claims {size} bytes; such a document has at most {limit}")
         pieces = []
         while piece := reader.read(CHUNK):
             pieces.append(piece)

@@ -7,6 +7,7 @@ models only answer questions about it.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -16,6 +17,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    model_validator,
 )
 
 from imagegate.errors import ImageError
@@ -85,6 +87,10 @@ def _as_digest(value: object) -> object:
     return value
 
 
+def _none_is_empty(value: object) -> object:
+    return () if value is None else value
+
+
 DigestField = Annotated[
     Digest,
     BeforeValidator(_as_digest),
@@ -92,8 +98,30 @@ DigestField = Annotated[
 ]
 
 
+Count = Annotated[int, Field(ge=0, strict=True)]
+
+
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exact_names(cls, value: object) -> object:
+        """Refuse a known name in another case: Go's JSON reader, and so a runtime, takes it."""
+        if isinstance(value, dict):
+            known = _names(cls)
+            for name in value:
+                exact = known.get(name.casefold(), name) if isinstance(name, str) else name
+                if exact != name:
+                    raise ValueError(f"`{name}` stands for `{exact}`; readers take it differently")
+        return value
+
+
+@cache
+def _names(model: type[_Document]) -> dict[str, str]:
+    fields = model.model_fields.items()
+    names = (field.alias or name for name, field in fields)
+    return {name.casefold(): name for name in names}
 
 
 class PlatformModel(_Document):
@@ -114,7 +142,7 @@ class Descriptor(_Document):
 
     media_type: str = Field(alias="mediaType")
     digest: DigestField
-    size: int = Field(ge=0)
+    size: Count
     urls: tuple[str, ...] | None = None
     annotations: dict[str, str] | None = None
     platform: PlatformModel | None = None
@@ -122,16 +150,17 @@ class Descriptor(_Document):
 
     @property
     def is_attestation(self) -> bool:
-        """Whether this entry of an index is an attestation or a signature, not an image.
+        """Whether this entry of an index is an attestation, a signature or another artifact.
 
-        BuildKit's attestation manifests, OCI 1.1 artifacts, and cosign's parts of a layout.
+        BuildKit's attestation manifests, OCI 1.1 artifacts, and cosign's parts of a layout. An
+        image's entry may say as its artifact type what its config is (descriptor.md).
         """
         annotations = self.annotations or {}
         if annotations.get("vnd.docker.reference.type") == "attestation-manifest":
             return True
         if annotations.get("kind") in _COSIGN_PARTS:
             return True
-        if self.artifact_type is not None:
+        if self.artifact_type and self.artifact_type not in CONFIG_TYPES:
             return True
         return (
             self.platform is not None
@@ -160,10 +189,13 @@ class Manifest(_Document):
 
 
 class RootFS(_Document):
-    """The layers' diff ids as the config's writer claims them (config.md, "rootfs")."""
+    """The layers' diff ids as the config's writer claims them (config.md, "rootfs").
+
+    Docker leaves ``diff_ids`` out of the config of an image without layers.
+    """
 
     type: Literal["layers"]
-    diff_ids: tuple[DigestField, ...]
+    diff_ids: Annotated[tuple[DigestField, ...], BeforeValidator(_none_is_empty)] = ()
 
 
 class HistoryEntry(_Document):
@@ -173,7 +205,7 @@ class HistoryEntry(_Document):
     created_by: str | None = None
     comment: str | None = None
     author: str | None = None
-    empty_layer: bool = False
+    empty_layer: Annotated[bool, Field(strict=True)] = False
 
 
 class ContainerConfig(_Document):
@@ -224,7 +256,8 @@ def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
-        raise ImageError(f"{what} is malformed: `{where}`: {first['msg'].lower()}") from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise ImageError(f"{what} is malformed: `{where}`: {said[:1].lower()}{said[1:]}") from error
 
 
 def parse_json(content: bytes, what: str) -> dict[str, Any]:
@@ -234,7 +267,9 @@ def parse_json(content: bytes, what: str) -> dict[str, Any]:
         ImageError: the bytes are not one JSON object.
     """
     try:
-        value = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
+        value = json.loads(
+            content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
+        )
     except (ValueError, RecursionError) as error:
         raise ImageError(f"{what} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -250,6 +285,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name `{twice}` stands twice in one object")
     return result
+
+
+def _no_constant(name: str) -> None:
+    """Refuse ``NaN`` and the infinities, which JSON (RFC 8259) does not have."""
+    raise ValueError(f"`{name}` is no JSON value")
 
 
 def canonical_json(value: object) -> bytes:

@@ -177,8 +177,8 @@ def parse_manifest(content: bytes, what: str) -> Manifest:
         ImageError: it is malformed, an index, or the retired schema 1.
     """
     document = parse_json(content, what)
-    media_type = document.get("mediaType")
-    if document.get("schemaVersion") == 1 or any(part in str(media_type) for part in _SCHEMA1):
+    media_type = _media_type(document, what)
+    if document.get("schemaVersion") == 1 or _is_schema1(media_type):
         raise ImageError(
             f"{what} has the retired schema version 1, which names no config",
             hint="push the image again with a current tool; its digest will change",
@@ -190,10 +190,22 @@ def parse_manifest(content: bytes, what: str) -> Manifest:
 
 def is_index(content: bytes, media_type: str | None, what: str) -> bool:
     """Say whether a document is an index rather than a manifest."""
-    stated = parse_json(content, what).get("mediaType") or media_type
+    document = parse_json(content, what)
+    stated = _media_type(document, what) or media_type
     if stated is not None:
         return stated in INDEX_TYPES
-    return "manifests" in parse_json(content, what)
+    return "manifests" in document
+
+
+def _media_type(document: dict[str, object], what: str) -> str | None:
+    stated = document.get("mediaType")
+    if stated is not None and not isinstance(stated, str):
+        raise ImageError(f"{what} is malformed: `mediaType` is no text")
+    return stated or None
+
+
+def _is_schema1(media_type: str | None) -> bool:
+    return any(part in (media_type or "") for part in _SCHEMA1)
 
 
 def select(
@@ -219,10 +231,12 @@ def select(
     Raises:
         ImageError: no entry fits, or more than one does.
     """
+    # image-index.md: media types that a reader does not know are ignored
     candidates = [
         found
-        for found in _walk(root, read, digest, None, _INDEX_DEPTH, frozenset())
+        for found in _walk(root, read, digest)
         if not found[0].is_attestation
+        and (found[0].media_type in MANIFEST_TYPES or _is_schema1(found[0].media_type))
     ]
     if digest is not None:
         candidates = [found for found in candidates if digest in (found[0].digest, found[1])]
@@ -249,20 +263,24 @@ def select(
 
 
 def _walk(
-    index: Index,
-    read: Callable[[Descriptor], bytes],
-    pinned: Digest | None,
-    through: Digest | None,
-    depth: int,
-    seen: frozenset[Digest],
+    root: Index, read: Callable[[Descriptor], bytes], pinned: Digest | None
 ) -> Iterator[tuple[Descriptor, Digest | None]]:
-    for descriptor in index.manifests:
-        if descriptor.media_type not in INDEX_TYPES:
-            yield descriptor, through
-            continue
-        if descriptor.digest in seen or depth == 0:
-            raise ImageError(f"the index {descriptor.digest} is nested too deep or in itself")
-        what = f"the index {descriptor.digest}"
-        nested = parse_document(Index, read(descriptor), what)
-        inside = descriptor.digest if descriptor.digest == pinned else through
-        yield from _walk(nested, read, pinned, inside, depth - 1, seen | {descriptor.digest})
+    """Yield every manifest below an index, with the pinned index that it was found in, if any."""
+    waiting: list[tuple[Index, Digest | None, int]] = [(root, None, _INDEX_DEPTH)]
+    # an index that stands in several others is read once, or a few could stand for millions
+    seen: set[tuple[Digest, Digest | None]] = set()
+    while waiting:
+        index, through, depth = waiting.pop()
+        for descriptor in index.manifests:
+            if descriptor.media_type not in INDEX_TYPES:
+                yield descriptor, through
+                continue
+            inside = descriptor.digest if descriptor.digest == pinned else through
+            if (descriptor.digest, inside) in seen:
+                continue
+            what = f"the index {descriptor.digest}"
+            if depth == 0:
+                raise ImageError(f"{what} is nested deeper than {_INDEX_DEPTH} indexes")
+            seen.add((descriptor.digest, inside))
+            nested = parse_document(Index, read(descriptor), what)
+            waiting.append((nested, inside, depth - 1))

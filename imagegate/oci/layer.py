@@ -1,30 +1,27 @@
 """Layers: from a blob to tar entries in one pass that verifies all that can be verified.
 
 One pass inflates the blob and computes the blob's digest, the diff id (the digest of the
-uncompressed tar) and the digest of every file. The three hashes and the inflating run in
-threads of their own: their C code releases the interpreter's lock.
+uncompressed tar) and the digest of every file. Inflating and the first two hashes run in threads
+of their own.
 """
 
 from __future__ import annotations
 
-import hashlib
 import zlib
+from contextlib import ExitStack
 from dataclasses import dataclass
-from queue import Full, Queue
-from threading import Event, Thread
+from hashlib import new as new_hash
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from imagegate.errors import DigestMismatch, ImageError
 from imagegate.oci.blob import CHUNK, VerifiedReader
 from imagegate.oci.digest import Digest
 from imagegate.oci.tar import TarEntry, Want, scan_tar, want_nothing
+from imagegate.oci.threads import Pipe, ThreadedHasher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
-
-# chunks in flight between two threads; with 1 MiB chunks this bounds the memory of one pass
-_DEPTH = 6
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # RFC 8878, 3.1.2: skippable frames have the magic numbers 0x184D2A50 to 0x184D2A5F
@@ -85,33 +82,57 @@ def read_layer(
         DigestMismatch: the bytes are not the promised ones.
         ImageError: the compressed stream or the tar is damaged.
     """
-    with VerifiedReader(
-        stream, what=blob.what, digest=blob.digest, size=blob.size, progress=progress
-    ) as reader:
-        inflated = _Pipe(_decompressed(reader, blob.what))
-        algorithm = blob.diff_id.algorithm if blob.diff_id else "sha256"
-        hashed = _Hashing(inflated, algorithm)
-        try:
-            entries = tuple(scan_tar(hashed, want))
-        except ImageError as error:
-            raise type(error)(f"{blob.what}: {error.message}", hint=error.hint) from error
-        finally:
-            hashed.stop()
-            inflated.stop()
-        reader.finish()
-        found = Digest(algorithm, hashed.hexdigest())
-        if blob.diff_id is not None and found != blob.diff_id:
-            raise DigestMismatch(
-                f"{blob.what} unpacks to other bytes than its diff id says: "
-                f"expected={blob.diff_id} found={found}",
-                hint="the image's config claims a layer that is not there",
-            )
-        return LayerReading(
-            entries=entries, diff_id=found, compressed=reader.count, uncompressed=hashed.count
+    algorithm = blob.diff_id.algorithm if blob.diff_id else "sha256"
+    # leaving ends the threads first and closes the source last
+    with ExitStack() as running:
+        running.callback(stream.close)
+        blob_hash = (
+            running.enter_context(ThreadedHasher(blob.digest.hasher())) if blob.digest else None
         )
+        reader = VerifiedReader(
+            stream,
+            what=blob.what,
+            digest=blob.digest,
+            size=blob.size,
+            progress=progress,
+            hasher=blob_hash,
+        )
+        tar = _Tar(running.enter_context(ThreadedHasher(new_hash(algorithm))))
+        pipe = running.enter_context(Pipe(lambda: _decompressed(reader, blob.what)))
+        try:
+            entries = tuple(scan_tar(tar.passing(pipe), want))
+        except ImageError as error:
+            if error.message.startswith(blob.what):
+                raise
+            raise type(error)(f"{blob.what}: {error.message}", hint=error.hint) from error
+        reader.finish()
+        found = Digest(algorithm, tar.hasher.hexdigest())
+    if blob.diff_id is not None and found != blob.diff_id:
+        raise DigestMismatch(
+            f"{blob.what} unpacks to other bytes than its diff id says: "
+            f"expected={blob.diff_id} found={found}",
+            hint="the image's config claims a layer that is not there",
+        )
+    return LayerReading(
+        entries=entries, diff_id=found, compressed=reader.count, uncompressed=tar.count
+    )
 
 
-def _decompressed(reader: VerifiedReader, what: str) -> Iterator[bytes]:
+class _Tar:
+    """Counts and hashes a tar's chunks while they pass."""
+
+    def __init__(self, hasher: ThreadedHasher) -> None:
+        self.hasher = hasher
+        self.count = 0
+
+    def passing(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.count += len(chunk)
+            self.hasher.update(chunk)
+            yield chunk
+
+
+def _decompressed(reader: VerifiedReader, what: str) -> Generator[bytes]:
     """Inflate by what the bytes are, as runtimes do; the media type was checked before."""
     head = reader.head(4)
     source = cast("BinaryIO", reader)
@@ -149,78 +170,3 @@ def _unzstd(source: BinaryIO) -> Iterator[bytes]:
                 yield chunk
     except ZstdError as error:
         raise OSError(str(error)) from error
-
-
-class _Pipe:
-    """Runs an iterator of chunks in a thread and hands its chunks over in order."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._queue: Queue[bytes | BaseException | None] = Queue(_DEPTH)
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, args=(chunks,), daemon=True)
-        self._thread.start()
-
-    def _run(self, chunks: Iterator[bytes]) -> None:
-        last: BaseException | None = None
-        try:
-            for chunk in chunks:
-                if not self._put(chunk):
-                    return
-        except BaseException as error:  # noqa: BLE001 - raised again where the chunks are used
-            last = error
-        self._put(last)
-
-    def _put(self, item: bytes | BaseException | None) -> bool:
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(item, timeout=0.5)
-            except Full:
-                continue
-            return True
-        return False
-
-    def __iter__(self) -> Iterator[bytes]:
-        while True:
-            item = self._queue.get()
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    def stop(self) -> None:
-        """End the thread, whether or not everything was taken."""
-        self._stopped.set()
-        self._thread.join()
-
-
-class _Hashing:
-    """Passes chunks through and hashes them in a thread of its own."""
-
-    def __init__(self, chunks: _Pipe, algorithm: str) -> None:
-        self._chunks = chunks
-        self._hasher = hashlib.new(algorithm)
-        self._queue: Queue[bytes | None] = Queue(_DEPTH)
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-        self.count = 0
-
-    def _run(self) -> None:
-        while (chunk := self._queue.get()) is not None:
-            self._hasher.update(chunk)
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
-            self.count += len(chunk)
-            self._queue.put(chunk)
-            yield chunk
-
-    def stop(self) -> None:
-        """Wait until all that was passed is hashed."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
-
-    def hexdigest(self) -> str:
-        """The digest of all chunks; to be asked after :meth:`stop`."""
-        return self._hasher.hexdigest()

@@ -16,6 +16,8 @@ _ARCHITECTURES = {
     "armel": "arm",
     "i386": "386",
 }
+# Debian's soft-float port is for ARMv6 and below (containerd/platforms, database.go)
+_NAMED_VARIANT = {"armel": "v6"}
 # the variant that an architecture has when none is named (containerd's normalisation)
 _IMPLIED_VARIANT = {"arm64": "v8", "arm": "v7", "amd64": "v1"}
 
@@ -32,9 +34,10 @@ class Platform:
     def of(cls, os: str, architecture: str, variant: str | None = None) -> Platform:
         """Normalise: ``aarch64`` is ``arm64``, and ``arm64/v8`` is ``arm64``."""
         architecture = architecture.lower()
+        variant = variant or _NAMED_VARIANT.get(architecture)
         architecture = _ARCHITECTURES.get(architecture, architecture)
         variant = (variant or "").lower()
-        if variant.isdigit():
+        if re.fullmatch(r"[0-9]+", variant):
             variant = f"v{variant}"
         if variant == _IMPLIED_VARIANT.get(architecture):
             variant = ""

@@ -9,10 +9,17 @@ from imagegate.errors import ImageError, UsageError
 from imagegate.oci.digest import Digest
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_HOST = re.compile(
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+)
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _DEFAULT_REGISTRY = "docker.io"
+# the registry's older name, which Docker takes for the same
+_DEFAULT_ALIAS = "index.docker.io"
+_OFFICIAL = "library"
+_NAME_LIMIT = 255
+_IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +54,17 @@ class Reference:
         registry, slash, repository = rest.partition("/")
         if not slash or not _is_registry(registry):
             registry, repository = _DEFAULT_REGISTRY, rest
-            if "/" not in repository:
-                repository = f"library/{repository}"
-        if not re.fullmatch(_HOST, registry) or not _REPOSITORY.fullmatch(repository):
+        if registry == _DEFAULT_ALIAS:
+            registry = _DEFAULT_REGISTRY
+        if _IDENTIFIER.fullmatch(rest):
+            raise UsageError(f"bad image reference `{text}`: it is an image id, not a name")
+        if registry == _DEFAULT_REGISTRY and "/" not in repository:
+            repository = f"{_OFFICIAL}/{repository}"
+        if (
+            len(registry) + 1 + len(repository) > _NAME_LIMIT
+            or not _HOST.fullmatch(registry)
+            or not _REPOSITORY.fullmatch(repository)
+        ):
             raise UsageError(
                 f"bad image reference `{text}`",
                 hint="write it like `registry.example/team/image@sha256:<64 hex digits>`",

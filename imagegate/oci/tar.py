@@ -8,26 +8,38 @@ files in all four forms; it requires the end marker and refuses what comes after
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from imagegate.errors import ImageError
+from imagegate.oci.tarcursor import Cursor
+from imagegate.oci.tarheader import (
+    BLOCK,
+    Damage,
+    check_sum,
+    decimal,
+    link_text,
+    name_of,
+    normal_path,
+    number,
+    pax_records,
+    refuse_meaning,
+    text_of,
+)
+from imagegate.oci.tarsparse import expand, head_of, is_sparse, read_map
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-BLOCK = 512
 # a pax header holds a path and xattrs (each at most 64 KiB on Linux); a larger one is an attack
 _HEADER_LIMIT = 4 << 20
-# a hole costs the reader time and the writer nothing, so sparse files alone have a limit
-_SPARSE_LIMIT = 64 << 30
-_OCTAL = re.compile(rb"[0-7]+")
+# a hole costs the reader time and the writer nothing, so holes alone have a limit, one a layer
+_HOLE_LIMIT = 64 << 30
+_HEAD = 64
 _ZERO_BLOCK = bytes(BLOCK)
-_ZEROS = bytes(1 << 20)
-_PLAIN_PATH = re.compile(r"(?!\.{1,2}(?:/|$))[^/\0]+(?:/(?!\.{1,2}(?:/|$))[^/\0]+)*")
+_XATTR = "SCHILY.xattr."
 
 
 class Kind(StrEnum):
@@ -54,6 +66,7 @@ _KINDS = {
     b"5": Kind.DIRECTORY,
     b"6": Kind.FIFO,
 }
+_EXTENDED = frozenset({b"x", b"g", b"L", b"K"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,388 +102,220 @@ class Want(Protocol):
     """Decides which files' bytes somebody needs."""
 
     def __call__(self, path: str, size: int, head: bytes, /) -> Sink | None:
-        """Return where the file's bytes go; `head` holds its first (up to 64) bytes."""
+        """Return where the file's bytes go.
+
+        `head` holds the file's first 64 bytes, fewer only where the file is smaller or, for a
+        sparse file, where its first segment or hole is.
+        """
 
 
 def want_nothing(_path: str, _size: int, _head: bytes, /) -> None:
     """Want no file's bytes."""
 
 
-def scan_tar(chunks: Iterable[bytes], want: Want = want_nothing) -> Iterator[TarEntry]:
+def scan_tar(
+    chunks: Iterable[bytes], want: Want = want_nothing, *, hole_limit: int = _HOLE_LIMIT
+) -> Iterator[TarEntry]:
     """Yield the entries of one tar stream and hash every file in it.
 
     Args:
         chunks: the uncompressed stream in pieces of any size.
         want: asked once for each regular file; its sink gets the bytes before the entry is yielded.
+        hole_limit: bytes to which the holes of all sparse files may add up.
 
     Raises:
-        ImageError: the stream is cut, a header is broken, or bytes follow the end marker.
+        ImageError: the stream is cut, a header is broken or read differently by readers in use,
+            or bytes follow the end marker.
     """
-    return _Scanner(_Cursor(chunks), want).entries()
+    return Scanner(Cursor(chunks), want, what="layer", hole_limit=hole_limit).entries()
 
 
-class _Cursor:
-    """A position in a stream of chunks."""
+class Scanner:
+    """The state of one pass: the cursor, and what extended headers said of the entry to come.
 
-    __slots__ = ("_at", "_chunk", "_chunks", "offset")
+    Args:
+        cursor: where the stream stands.
+        want: as for :func:`scan_tar`.
+        what: how messages name the stream.
+        hole_limit: as for :func:`scan_tar`.
+    """
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = iter(chunks)
-        self._chunk = b""
-        self._at = 0
-        self.offset = 0
-
-    def take(self, count: int) -> bytes:
-        """Return the next `count` bytes, fewer only at the end of the stream."""
-        end = self._at + count
-        if end <= len(self._chunk):
-            piece = self._chunk[self._at : end]
-            self._at = end
-            self.offset += count
-            return piece
-        pieces = list(self.pieces(count))
-        return b"".join(pieces)
-
-    def pieces(self, count: int) -> Iterator[memoryview]:
-        """Yield the next `count` bytes in pieces, fewer only at the end of the stream."""
-        while count:
-            if self._at == len(self._chunk):
-                following = next(self._chunks, None)
-                if following is None:
-                    return
-                self._chunk, self._at = following, 0
-                continue
-            end = min(self._at + count, len(self._chunk))
-            piece = memoryview(self._chunk)[self._at : end]
-            count -= len(piece)
-            self.offset += len(piece)
-            self._at = end
-            yield piece
-
-    def peek(self, count: int) -> bytes:
-        """Return up to `count` bytes of the current chunk without moving."""
-        if self._at == len(self._chunk):
-            following = next(self._chunks, None)
-            if following is None:
-                return b""
-            self._chunk, self._at = following, 0
-        return self._chunk[self._at : self._at + count]
-
-
-class _Scanner:
-    """The state of one pass: the cursor, and what extended headers said."""
-
-    def __init__(self, cursor: _Cursor, want: Want) -> None:
+    def __init__(
+        self, cursor: Cursor, want: Want, *, what: str, hole_limit: int = _HOLE_LIMIT
+    ) -> None:
         self._cursor = cursor
+        self._what = what
         self._want = want
-        self._global: dict[str, bytes] = {}
+        self._holes = 0
+        self._hole_limit = hole_limit
+        self._records: dict[str, bytes] = {}
+        self._flags: set[bytes] = set()
 
     def entries(self) -> Iterator[TarEntry]:
-        extended: dict[str, bytes] = {}
-        while True:
-            start = self._cursor.offset
-            header = self._cursor.take(BLOCK)
-            if len(header) < BLOCK:
-                raise _broken(start, "the stream ends without the end-of-archive marker")
-            if header == _ZERO_BLOCK:
-                self._finish(start, dangling=bool(extended))
-                return
-            _check(header, start)
-            flag = header[156:157]
-            if flag in b"xgLK" or flag == b"X":
-                self._extend(header, flag, extended, start)
-                continue
-            yield self._entry(
-                header, {**self._global, **extended} if extended or self._global else {}, start
-            )
-            extended = {}
+        """Yield every entry; see :func:`scan_tar`."""
+        cursor = self._cursor
+        start = 0
+        try:
+            while True:
+                start = cursor.offset
+                header = self._header()
+                if header is None:
+                    return
+                flag = header[156:157]
+                if flag in _EXTENDED:
+                    self._extend(header, flag)
+                    continue
+                yield self._entry(header, flag)
+                if self._flags:
+                    self._records, self._flags = {}, set()
+        except Damage as damage:
+            raise ImageError(
+                f"malformed {self._what}: {damage} (at byte {start} of the uncompressed tar)"
+            ) from damage
 
-    def _finish(self, start: int, *, dangling: bool) -> None:
-        if dangling:
-            raise _broken(start, "an extended header is followed by no entry")
+    def _header(self) -> bytes | None:
+        """Return the next header, or ``None`` after the end-of-archive marker."""
+        header = self._cursor.take(BLOCK)
+        if len(header) < BLOCK:
+            raise Damage("the stream ends without the end-of-archive marker")
+        if header[:1] == b"\0" and header == _ZERO_BLOCK:
+            self._finish()
+            return None
+        check_sum(header)
+        return header
+
+    def _finish(self) -> None:
+        if self._flags:
+            raise Damage("an extended header is followed by no entry")
         if self._cursor.take(BLOCK) != _ZERO_BLOCK:
-            raise _broken(start, "one zero block instead of the end-of-archive marker's two")
+            raise Damage("one zero block instead of the end-of-archive marker's two")
         while rest := self._cursor.take(1 << 20):
             if rest.count(0) != len(rest):
-                raise _broken(self._cursor.offset, "bytes follow the end-of-archive marker")
+                raise Damage("bytes follow the end-of-archive marker")
 
-    def _extend(self, header: bytes, flag: bytes, extended: dict[str, bytes], start: int) -> None:
-        """Read a pax (``x``, ``g``, Solaris' ``X``) or GNU (``L``, ``K``) header."""
-        size = _number(header[124:136], "size", start)
+    def _extend(self, header: bytes, flag: bytes) -> None:
+        """Read a pax (``x``, ``g``) or GNU long name (``L``, ``K``) header."""
+        size = number(header[124:136], "size")
         if size > _HEADER_LIMIT:
-            raise _broken(start, f"an extended header claims {size} bytes")
+            raise Damage(f"an extended header claims {size} bytes")
         content = self._cursor.take(size)
-        self._pad(size, len(content), start)
-        if flag in b"LK":
-            extended["path" if flag == b"L" else "linkpath"] = content.split(b"\0", 1)[0]
-        elif flag == b"g":
-            self._global.update(_pax_records(content, start))
+        self._pad(size, len(content))
+        if flag == b"g":
+            if self._flags:
+                raise Damage("a global header stands between an entry and its extended header")
+            refuse_meaning(pax_records(content))
+            return
+        # of two pax headers some readers merge and some forget the first
+        if flag in self._flags:
+            raise Damage(f"two headers of type `{flag.decode()}` in front of one entry")
+        self._flags.add(flag)
+        if flag == b"x":
+            found = pax_records(content)
         else:
-            extended.update(_pax_records(content, start))
+            found = {"path" if flag == b"L" else "linkpath": text_of(content)}
+        for key, value in found.items():
+            if self._records.setdefault(key, value) != value:
+                raise Damage(f"a pax and a GNU header disagree on an entry's `{key}`")
 
-    def _entry(self, header: bytes, extended: Mapping[str, bytes], start: int) -> TarEntry:
-        kind = _KINDS.get(header[156:157])
-        raw = extended.get("GNU.sparse.name") or extended.get("path") or _name(header)
-        path = normal_path(raw.decode("utf-8", "surrogateescape"))
-        if kind is None:
-            raise _broken(start, f"`{path}` has the unknown type {header[156:157]!r}")
-        if kind is Kind.FILE and raw.endswith(b"/"):
-            kind = Kind.DIRECTORY  # the form of a directory before POSIX.1-1988
-        stored = _decimal(extended, "size", start)
+    def _entry(self, header: bytes, flag: bytes) -> TarEntry:
+        records = self._records
+        sparse = bool(records or flag == b"S") and is_sparse(flag, records)
+        raw = records.get("path") or name_of(header)
+        if sparse:
+            raw = records.get("GNU.sparse.name") or raw
+        path = normal_path(raw)
+        kind = _kind(flag, raw, path)
+        stored = decimal(records, "size") if records else None
+        claimed = stored is not None
         if stored is None:
-            stored = _number(header[124:136], "size", start)
-        size, digest = 0, ""
+            stored = number(header[124:136], "size")
+        size, digest, target = 0, "", ""
         if kind is Kind.FILE:
-            size, digest = self._content(path, stored, header, extended, start)
-        elif stored and kind is not Kind.HARDLINK:
-            # some writers put a size on directories; the bytes would be read as a header
-            raise _broken(start, f"`{path}` is no file and claims {stored} bytes")
-        elif stored and extended.get("size") is not None:
-            raise _broken(start, f"the hard link `{path}` claims {stored} bytes")
+            size, digest = (
+                self._sparse(path, stored, header) if sparse else self._content(path, stored)
+            )
+        elif sparse:
+            raise Damage(f"`{path}` is no file and claims to be sparse")
+        elif stored and (claimed or kind is not Kind.HARDLINK):
+            # readers differ on whether bytes follow; only a hard link's size means nothing to all
+            raise Damage(f"`{path}` is no file and claims {stored} bytes")
+        elif kind is Kind.SYMLINK:
+            target = link_text(records.get("linkpath") or text_of(header[157:257]))
+        elif kind is Kind.HARDLINK:
+            target = normal_path(records.get("linkpath") or text_of(header[157:257]))
+        uid = decimal(records, "uid") if records else None
+        gid = decimal(records, "gid") if records else None
         return TarEntry(
             path=path,
             kind=kind,
-            mode=_number(header[100:108], "mode", start) & 0o7777,
-            uid=_either(extended, "uid", header[108:116], start),
-            gid=_either(extended, "gid", header[116:124], start),
+            mode=number(header[100:108], "mode") & 0o7777,
+            uid=number(header[108:116], "uid") if uid is None else uid,
+            gid=number(header[116:124], "gid") if gid is None else gid,
             size=size,
             sha256=digest,
-            target=_target(kind, header, extended),
-            xattrs=_xattrs(extended) if extended else (),
+            target=target,
+            xattrs=_xattrs(records) if records else (),
         )
 
-    def _content(
-        self, path: str, stored: int, header: bytes, extended: Mapping[str, bytes], start: int
-    ) -> tuple[int, str]:
-        """Read one file's bytes; returns its logical size and SHA-256."""
+    def _content(self, path: str, stored: int) -> tuple[int, str]:
+        """Read one file's bytes; returns its size and SHA-256."""
         cursor = self._cursor
-        if (
-            header[156:157] == b"S"
-            or "GNU.sparse.major" in extended
-            or "GNU.sparse.map" in extended
-            or "GNU.sparse.size" in extended
-        ):
-            return self._sparse(path, stored, header, extended, start)
-        sink = self._want(path, stored, cursor.peek(min(stored, 64)) if stored else b"")
-        digest = sha256()
-        read = 0
-        for piece in cursor.pieces(stored):
-            digest.update(piece)
-            read += len(piece)
+        sink = self._want(path, stored, cursor.head(min(stored, _HEAD)))
+        whole = cursor.whole(stored)
+        if whole is not None:
+            digest = sha256(whole)
+            read = stored
             if sink is not None:
-                sink.write(piece)
-        self._pad(stored, read, start)
-        return stored, digest.hexdigest()
-
-    def _sparse(
-        self, path: str, stored: int, header: bytes, extended: Mapping[str, bytes], start: int
-    ) -> tuple[int, str]:
-        """Expand a GNU sparse file (tar manual, "Storing Sparse Files")."""
-        consumed = 0
-        if header[156:157] == b"S":
-            segments, consumed = _old_sparse_map(header, self._cursor, start), 0
-            size = _number(header[483:495], "real size", start)
-        elif extended.get("GNU.sparse.major") == b"1":
-            segments, consumed = _pax_sparse_map(self._cursor, start)
-            size = _decimal(extended, "GNU.sparse.realsize", start) or 0
+                sink.write(whole)
         else:
-            numbers = extended.get("GNU.sparse.map", b"")
-            values = [_digits(part, "sparse map", start) for part in numbers.split(b",") if part]
-            segments = (
-                list(zip(values[::2], values[1::2], strict=True)) if len(values) % 2 == 0 else []
-            )
-            if len(values) % 2:
-                raise _broken(start, "a sparse map has an odd number of values")
-            size = _decimal(extended, "GNU.sparse.size", start) or 0
-        if size > _SPARSE_LIMIT:
-            raise _broken(start, f"the sparse file `{path}` claims {size} bytes; that is not read")
-        if sum(length for _, length in segments) != stored - consumed:
-            raise _broken(start, f"the sparse map of `{path}` does not fit its stored size")
-        sink = self._want(path, size, b"")
-        digest = sha256()
-        at = 0
-        for offset, length in [*segments, (size, 0)]:
-            if offset < at or offset + length > size:
-                raise _broken(start, f"the sparse map of `{path}` is out of order")
-            for piece in _zeros(offset - at):
+            digest = sha256()
+            read = 0
+            for piece in cursor.pieces(stored):
                 digest.update(piece)
+                read += len(piece)
                 if sink is not None:
                     sink.write(piece)
-            read = 0
-            for chunk in self._cursor.pieces(length):
-                digest.update(chunk)
-                read += len(chunk)
-                if sink is not None:
-                    sink.write(chunk)
-            if read != length:
-                raise _broken(start, f"`{path}` is cut")
-            at = offset + length
-        self._pad(stored, stored, start)
-        return size, digest.hexdigest()
+        self._pad(stored, read)
+        return stored, digest.hexdigest()
 
-    def _pad(self, size: int, read: int, start: int) -> None:
+    def _sparse(self, path: str, stored: int, header: bytes) -> tuple[int, str]:
+        """Expand one sparse file; returns its logical size and the SHA-256 of that."""
+        sparse = read_map(header, self._records, self._cursor)
+        if sparse.stored != stored - sparse.taken:
+            raise Damage(f"the sparse map of `{path}` does not fit its stored size")
+        self._holes += sparse.size - sparse.stored
+        if self._holes > self._hole_limit:
+            raise Damage(f"holes of sparse files add up to {self._holes} bytes at `{path}`")
+        sink = self._want(path, sparse.size, head_of(sparse, self._cursor))
+        digest = sha256()
+        for piece in expand(sparse, self._cursor):
+            digest.update(piece)
+            if sink is not None:
+                sink.write(piece)
+        self._pad(stored, stored)
+        return sparse.size, digest.hexdigest()
+
+    def _pad(self, size: int, read: int) -> None:
         """Require that `size` bytes were read, then pass the padding to the next block."""
-        padding = -size % BLOCK
-        if read != size or len(self._cursor.take(padding)) != padding:
-            raise _broken(start, "the stream ends inside an entry")
+        if read != size or not self._cursor.skip(-size % BLOCK):
+            raise Damage("the stream ends inside an entry")
 
 
-def normal_path(raw: str) -> str:
-    """Bring an entry's name into the one form that paths have here.
-
-    Raises:
-        ImageError: the name leaves the root (``..``) or holds a NUL.
-    """
-    if _PLAIN_PATH.fullmatch(raw):
-        return raw
-    parts = [part for part in raw.split("/") if part not in ("", ".")]
-    if ".." in parts:
-        raise ImageError(f"malformed layer: the entry `{raw}` leaves the image's root")
-    if "\0" in raw:
-        raise ImageError(f"malformed layer: the entry {raw!r} has a NUL in its name")
-    return "/".join(parts)
-
-
-def _name(header: bytes) -> bytes:
-    name = header[:100].split(b"\0", 1)[0]
-    # only ustar has the prefix field; GNU uses these bytes for other things
-    if header[257:263] == b"ustar\0":
-        prefix = header[345:500].split(b"\0", 1)[0]
-        if prefix:
-            return prefix + b"/" + name
-    return name
+def _kind(flag: bytes, raw: bytes, path: str) -> Kind:
+    kind = _KINDS.get(flag)
+    if kind is None:
+        raise Damage(f"`{path}` has the unknown type {flag!r}")
+    if kind is Kind.FILE and raw[-1:] == b"/":
+        if flag != b"\0":
+            raise Damage(
+                f"the file `{path}` has a directory's name, which readers take differently"
+            )
+        return Kind.DIRECTORY  # the form of a directory before POSIX.1-1988
+    if not path and kind is not Kind.DIRECTORY:
+        raise Damage("an entry that is no directory has no name")
+    return kind
 
 
-def _target(kind: Kind, header: bytes, extended: Mapping[str, bytes]) -> str:
-    if kind not in (Kind.SYMLINK, Kind.HARDLINK):
-        return ""
-    raw = extended.get("linkpath") or header[157:257].split(b"\0", 1)[0]
-    text = raw.decode("utf-8", "surrogateescape")
-    return normal_path(text) if kind is Kind.HARDLINK else text
-
-
-def _check(header: bytes, start: int) -> None:
-    """Compare the header's checksum (POSIX: the sum of its bytes, the field itself as blanks)."""
-    stored = _number(header[148:156], "checksum", start)
-    field_bytes = header[148:156]
-    total = sum(header) - sum(field_bytes) + 8 * 0x20
-    if stored == total:
-        return
-    # historic writers summed signed bytes
-    signed = total - 256 * sum(byte > 127 for byte in header[:148] + header[156:])
-    if stored != signed:
-        raise _broken(start, f"header checksum: stored={stored} computed={total}")
-
-
-def _number(raw: bytes, what: str, start: int) -> int:
-    """Read an octal or base-256 number (GNU's form for what octal cannot hold)."""
-    if raw[0] & 0x80:
-        if raw[0] == 0xFF:
-            raise _broken(start, f"negative {what}")
-        return int.from_bytes(bytes([raw[0] & 0x7F]) + raw[1:], "big")
-    text = raw.split(b"\0", 1)[0].strip(b" ")
-    if not text:
-        return 0
-    if not _OCTAL.fullmatch(text):
-        raise _broken(start, f"{what} is not a number: {raw!r}")
-    return int(text, 8)
-
-
-def _digits(raw: bytes, what: str, start: int) -> int:
-    if not raw.isdigit() or len(raw) > 20:
-        raise _broken(start, f"{what} is not a number: {raw[:32]!r}")
-    return int(raw)
-
-
-def _decimal(extended: Mapping[str, bytes], name: str, start: int) -> int | None:
-    raw = extended.get(name)
-    return None if raw is None else _digits(raw, name, start)
-
-
-def _either(extended: Mapping[str, bytes], name: str, raw: bytes, start: int) -> int:
-    value = _decimal(extended, name, start)
-    return _number(raw, name, start) if value is None else value
-
-
-def _pax_records(content: bytes, start: int) -> dict[str, bytes]:
-    """Split ``length keyword=value`` records (POSIX pax, "pax Extended Header")."""
-    records: dict[str, bytes] = {}
-    at = 0
-    sparse: list[bytes] = []
-    while at < len(content) and content[at]:
-        blank = content.find(b" ", at, at + 21)
-        if blank < 0:
-            raise _broken(start, "malformed pax record")
-        length = _digits(content[at:blank], "pax record length", start)
-        record = content[blank + 1 : at + length]
-        name, equals, value = record.partition(b"=")
-        if not length or not equals or at + length > len(content) or not value.endswith(b"\n"):
-            raise _broken(start, "malformed pax record")
-        key = name.decode("utf-8", "surrogateescape")
-        if key in ("GNU.sparse.offset", "GNU.sparse.numbytes"):
-            sparse.append(value[:-1])  # pax 0.0 repeats these two in pairs
-        records[key] = value[:-1]
-        at += length
-    if sparse:
-        records["GNU.sparse.map"] = b",".join(sparse)
-    return records
-
-
-def _xattrs(extended: Mapping[str, bytes]) -> tuple[tuple[str, bytes], ...]:
-    prefix = "SCHILY.xattr."
-    found = (item for item in extended.items() if item[0].startswith(prefix))
-    return tuple(sorted((key.removeprefix(prefix), value) for key, value in found))
-
-
-def _old_sparse_map(header: bytes, cursor: _Cursor, start: int) -> list[tuple[int, int]]:
-    """Read the map of a type ``S`` header and its continuation blocks."""
-    segments: list[tuple[int, int]] = []
-    block, first, count, more = header, 386, 4, header[482]
-    while True:
-        for index in range(count):
-            raw = block[first + 24 * index : first + 24 * index + 24]
-            if raw[0]:
-                segments.append(
-                    (_number(raw[:12], "sparse map", start), _number(raw[12:], "sparse map", start))
-                )
-        if not more:
-            return segments
-        if len(segments) > 1 << 20:
-            raise _broken(start, "a sparse map has more than a million segments")
-        block = cursor.take(BLOCK)
-        if len(block) < BLOCK:
-            raise _broken(start, "the stream ends inside an entry")
-        first, count, more = 0, 21, block[504]
-
-
-def _pax_sparse_map(cursor: _Cursor, start: int) -> tuple[list[tuple[int, int]], int]:
-    """Read the map in front of a pax 1.0 sparse file's data; returns it and the bytes it took."""
-    buffer = b""
-    consumed = 0
-
-    def number() -> int:
-        nonlocal buffer, consumed
-        while b"\n" not in buffer:
-            block = cursor.take(BLOCK)
-            consumed += BLOCK
-            if len(block) < BLOCK or len(buffer) > BLOCK:
-                raise _broken(start, "malformed sparse map")
-            buffer += block
-        line, _, buffer = buffer.partition(b"\n")
-        return _digits(line, "sparse map", start)
-
-    count = number()
-    if count > 1 << 20:
-        raise _broken(start, "a sparse map has more than a million segments")
-    return [(number(), number()) for _ in range(count)], consumed
-
-
-def _zeros(count: int) -> Iterator[bytes]:
-    while count:
-        step = min(count, len(_ZEROS))
-        yield _ZEROS[:step] if step < len(_ZEROS) else _ZEROS
-        count -= step
-
-
-def _broken(offset: int, what: str) -> ImageError:
-    return ImageError(f"malformed layer: {what} (at byte {offset} of the uncompressed tar)")
+def _xattrs(records: dict[str, bytes]) -> tuple[tuple[str, bytes], ...]:
+    found = (item for item in records.items() if item[0].startswith(_XATTR))
+    return tuple(sorted((key.removeprefix(_XATTR), value) for key, value in found))

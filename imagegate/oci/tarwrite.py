@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.oci.tar import BLOCK, Kind
+from imagegate.oci.tar import Kind
+from imagegate.oci.tarheader import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -53,9 +53,10 @@ def open_image(
     if not colon or transport not in (*_ARCHIVES, "oci"):
         transport, rest = "", location
     target, at, digest_text = rest.rpartition("@")
-    if not at:
+    # a folder may have an `@` in its name
+    if not at or _at(rest, folder).exists():
         target, digest_text = rest, ""
-    path = Path(target) if folder is None else folder / target
+    path = _at(target, folder)
     if not transport and (location.startswith("docker://") or not path.exists()):
         from imagegate.sources.registry import open_registry_image, registry_reference
 
@@ -67,7 +68,7 @@ def open_image(
         raise UsageError(
             f"bad image location `{location}`: {error.message}", hint=error.hint
         ) from error
-    if not path.exists():
+    if not target or not path.exists():
         raise UsageError(
             f"no image at `{location}`",
             hint="give `oci:FOLDER`, `docker-archive:FILE`, a path that exists, "
@@ -82,3 +83,7 @@ def open_image(
     from imagegate.sources.archive import open_archive
 
     return open_archive(path, digest=digest, platform=platform)
+
+
+def _at(path: str, folder: Path | None) -> Path:
+    return Path(path) if folder is None else folder / path

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import posixpath
-import tarfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -19,6 +18,8 @@ from imagegate.oci.blob import read_document
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import DOCUMENT_LIMIT, ImageConfig, parse_document
 from imagegate.oci.image import Image, ImageSource, Layer, layers_of
+from imagegate.oci.tar import Kind
+from imagegate.oci.tarindex import Member, locate_members
 from imagegate.sources.layout import LayoutSource
 
 if TYPE_CHECKING:
@@ -72,40 +73,48 @@ class Archive:
         self._path = path
         try:
             self._file = _File(path)
-            with tarfile.open(fileobj=self._file, mode="r:") as archive:
-                self._members = {posixpath.normpath(m.name): m for m in archive}
-        except tarfile.TarError as error:
-            raise ImageError(
-                f"`{path}` is not an uncompressed tar archive: {error}",
-                hint="`docker save` writes one; unpack a compressed archive first",
-            ) from error
+            size = self._file.seek(0, io.SEEK_END)
+            self._file.seek(0)
+            # of two entries with one name the last counts, as for `docker load`
+            found = locate_members(cast("BinaryIO", self._file), size)
+            self._members = {member.path: member for member in found}
         except OSError as error:
             raise ImageError(f"cannot read `{path}`: {error.strerror}") from error
+        except ImageError as error:
+            raise ImageError(
+                f"`{path}` is not an uncompressed tar archive: {error.message}",
+                hint="`docker save` writes one; unpack a compressed archive first",
+            ) from error
 
     def open(self, name: str) -> BinaryIO | None:
         """Open the file, following links inside the archive, or return ``None``."""
         member = self._member(name)
         if member is None:
             return None
-        return cast("BinaryIO", _Section(self._file, member.offset_data, member.size))
+        return cast("BinaryIO", _Section(self._file, member.offset, member.size))
 
     def exists(self, name: str) -> bool:
         """Say whether there is such a file."""
         return self._member(name) is not None
 
-    def _member(self, name: str) -> tarfile.TarInfo | None:
-        name = posixpath.normpath(name)
+    def _member(self, name: str) -> Member | None:
+        name = _inside(name)
         for _ in range(_LINK_LIMIT):
             member = self._members.get(name)
-            if member is None or member.isreg():
+            if member is None or member.kind is Kind.FILE:
                 return member
-            if member.issym():
-                name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-            elif member.islnk():
-                name = posixpath.normpath(member.linkname)
+            if member.kind is Kind.SYMLINK:
+                name = _inside(posixpath.join(posixpath.dirname(name), member.target))
+            elif member.kind is Kind.HARDLINK:
+                name = member.target
             else:
                 return None
         raise ImageError(f"`{name}` in `{self._path}` is a link in a circle")
+
+
+def _inside(name: str) -> str:
+    """Normalise a name; the archive's root has nothing above it."""
+    return posixpath.normpath(f"/{name}").lstrip("/")
 
 
 class ClassicArchiveSource:

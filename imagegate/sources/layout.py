@@ -65,7 +65,9 @@ class LayoutSource:
         self._files = files
         self._location = location
         version = parse_json(self._document("oci-layout"), f"`oci-layout` in {location}")
-        if str(version.get("imageLayoutVersion", "")).split(".")[0] != "1":
+        stated = version.get("imageLayoutVersion")
+        # image-layout.md: a string; its major version is the one of the layout
+        if not isinstance(stated, str) or stated.split(".")[0] != "1":
             raise ImageError(f"{location} has the unknown layout version {version!r}")
         index = parse_document(Index, self._document("index.json"), f"`index.json` in {location}")
         chosen, through = select(

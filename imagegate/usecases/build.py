@@ -120,7 +120,8 @@ def fetch_wheels(
     missing = store.missing(lock.wheels)
     if missing:
         reporter.say(f"fetching {len(missing)} of {len(lock.wheels)} wheels")
-    with reporter.task("fetching wheels", None) as task:
+    total = sum(lock.contents.wheel_sizes.get(wheel.name, 0) for wheel in missing)
+    with reporter.task("fetching wheels", total or None) as task:
         return store.fetch(lock.wheels, Target.of(state.recipe), advance=task.advance)
 
 

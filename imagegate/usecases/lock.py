@@ -265,8 +265,11 @@ def _complete(
     recipe = state.recipe
     wheels: tuple[LockedWheel, ...] = ()
     layer: tuple[Node, ...] = ()
+    sizes: dict[str, int] = {}
     if state.requirements:
-        wheels, layer = _lock_wheels(state, read, cache, reporter)
+        paths, layer = _lock_wheels(state, read, cache, reporter)
+        wheels = tuple(paths)
+        sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
     nothing = BaseDocument(
         image=None,
         digest=None,
@@ -285,6 +288,7 @@ def _complete(
         config_bytes=read.config_bytes if read else None,
         files=read.nodes if read else (),
         wheels=wheels,
+        wheel_sizes=sizes,
         layer=layer,
         assets=state.assets,
     )
@@ -292,7 +296,7 @@ def _complete(
 
 def _lock_wheels(
     state: RecipeState, read: _ReadBase | None, cache: Path, reporter: Reporter
-) -> tuple[tuple[LockedWheel, ...], tuple[Node, ...]]:
+) -> tuple[dict[LockedWheel, Path], tuple[Node, ...]]:
     recipe = state.recipe
     target = Target.of(recipe)
     reporter.say(f"resolving {len(state.requirements)} requirements against the base")
@@ -316,7 +320,7 @@ def _lock_wheels(
     total = sum(path.stat().st_size for path in paths.values())
     with reporter.task("reading wheels", total) as task:
         layer = index_wheels(recipe, paths, advance=task.advance)
-    return resolution.wheels, layer
+    return paths, layer
 
 
 def _previous(workspace: Workspace, name: str, reporter: Reporter) -> Lock | None:

@@ -7,10 +7,9 @@ digest; a file that was edited by hand no longer fits it.
 
 from __future__ import annotations
 
+import io
 import re
-from bisect import bisect_left
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from packaging.utils import canonicalize_name
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import ImageError, LockError
 from imagegate.facts import Facts
+from imagegate.lock.pathindex import TextIndex, decode_index, encode_index
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import (
     DigestField,
@@ -27,11 +27,11 @@ from imagegate.oci.documents import (
     parse_document,
     parse_json,
 )
-from imagegate.oci.tar import Kind
-from imagegate.rootfs import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
+
+    from imagegate.rootfs import Node
 
 CONTENTS = "lock.json"
 BASE = "base.json"
@@ -46,8 +46,9 @@ ASSETS = "assets.json"
 _VERBATIM = frozenset({MANIFEST, CONFIG})
 _OF_BASE = (FREEZE, MANIFEST, CONFIG, FILES)
 _OF_LAYER = (BASE, REQUIREMENTS, LAYER, ASSETS)
-_INDEX_HEADER = "#imagegate-index-1"
 _ZSTD_LEVEL = 12
+# a path takes about 150 bytes: room for three million of them
+_INDEX_LIMIT = 512 << 20
 _WHEEL_LINE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+) --hash=sha256:(?P<sha256>[0-9a-f]{64})"
 )
@@ -112,15 +113,23 @@ class BaseDocument(BaseModel):
 
 
 class ContentsDocument(BaseModel):
-    """``lock.json``: which recipe the lock was made from, and the digest of its files."""
+    """``lock.json``: which recipe the lock was made from, and the digest of its files.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    Attributes:
+        recipe: digest of the recipe.
+        requirements: digest of the lines of ``requirements.in``.
+        files: digest of every other file, over its canonical content.
+        wheel_sizes: bytes of each locked wheel, so that a download can say how much is left.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str
     recipe: DigestField
     requirements: DigestField
     files: dict[str, DigestField]
+    wheel_sizes: dict[str, Annotated[int, Field(ge=0)]]
     digest: DigestField
 
 
@@ -128,39 +137,6 @@ class _AssetsDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     assets: tuple[LockedAsset, ...]
-
-
-class TextIndex:
-    """A path index over sorted text lines; a line is parsed when it is asked for."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def __iter__(self) -> Iterator[Node]:
-        return map(_parse_line, self._lines)
-
-    def owners(self) -> Counter[str]:
-        """Count the paths that each owner claims."""
-        return Counter(owner for line in self._lines if (owner := line.split("\t", 7)[6]))
-
-    def get(self, path: str) -> Node | None:
-        """Return what stands at exactly this path."""
-        start = f"{_escape(path)}\t"
-        position = bisect_left(self._lines, start)
-        if position < len(self._lines) and self._lines[position].startswith(start):
-            return _parse_line(self._lines[position])
-        return None
-
-    def under(self, path: str) -> Iterator[Node]:
-        """Yield everything below a directory, in order of path."""
-        prefix = f"{_escape(path)}/" if path else ""
-        for position in range(bisect_left(self._lines, prefix), len(self._lines)):
-            if not self._lines[position].startswith(prefix):
-                return
-            yield _parse_line(self._lines[position])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +194,7 @@ class LockParts:
     config_bytes: bytes | None = None
     files: Iterable[Node] = ()
     wheels: Iterable[LockedWheel] = ()
+    wheel_sizes: Mapping[str, int] = field(default_factory=dict)
     layer: Iterable[Node] = ()
     assets: Iterable[LockedAsset] = ()
 
@@ -227,7 +204,7 @@ def encode_lock(parts: LockParts) -> dict[str, bytes]:
     canonical: dict[str, bytes] = {
         BASE: canonical_json(parts.base.model_dump(mode="json")),
         REQUIREMENTS: "".join(f"{w.requirement}\n" for w in sorted(parts.wheels)).encode(),
-        LAYER: _encode_index(parts.layer),
+        LAYER: encode_index(parts.layer),
         ASSETS: canonical_json(
             _AssetsDocument(assets=tuple(sorted(parts.assets))).model_dump(mode="json")
         ),
@@ -236,13 +213,14 @@ def encode_lock(parts: LockParts) -> dict[str, bytes]:
         canonical[MANIFEST] = parts.manifest_bytes
         canonical[CONFIG] = parts.config_bytes
         canonical[FREEZE] = parts.freeze.encode("utf-8", "surrogateescape")
-        canonical[FILES] = _encode_index(parts.files)
+        canonical[FILES] = encode_index(parts.files)
     contents = {
         "schema": 1,
         "name": parts.name,
         "recipe": str(parts.recipe),
         "requirements": str(parts.requirements_in),
         "files": {name: str(Digest.of(content)) for name, content in canonical.items()},
+        "wheel_sizes": dict(parts.wheel_sizes),
     }
     sealed = {**contents, "digest": str(Digest.of(canonical_json(contents)))}
     files = {
@@ -264,10 +242,14 @@ def decode_lock(name: str, files: Mapping[str, bytes], where: str) -> Lock:
         LockError: a file is missing, empty, unreadable, edited, or of another recipe.
     """
     contents = _contents(name, files, where)
-    canonical = {file: _canonical(file, files.get(file), where) for file in contents.files}
+    canonical: dict[str, bytes] = {}
     for file, expected in contents.files.items():
-        found = Digest.of(canonical[file])
-        if found != expected:
+        forms = _canonical_forms(file, files.get(file), where)
+        digests = {Digest.of(form): form for form in forms}
+        if expected in digests:
+            canonical[file] = digests[expected]
+        else:
+            found = next(iter(digests))
             raise LockError(
                 f"`{where}/{file}` was changed by hand: locked={expected} found={found}",
                 hint=f"run `imagegate lock {name}`; locks are written by nothing else",
@@ -293,9 +275,9 @@ def decode_lock(name: str, files: Mapping[str, bytes], where: str) -> Lock:
         freeze=canonical.get(FREEZE, b"").decode("utf-8", "surrogateescape"),
         manifest_bytes=canonical.get(MANIFEST),
         config_bytes=canonical.get(CONFIG),
-        files=_decode_index(canonical[FILES], f"{where}/{FILES}") if has_base else TextIndex(()),
+        files=decode_index(canonical[FILES], f"{where}/{FILES}") if has_base else TextIndex(()),
         wheels=_decode_requirements(canonical[REQUIREMENTS], f"{where}/{REQUIREMENTS}"),
-        layer=_decode_index(canonical[LAYER], f"{where}/{LAYER}"),
+        layer=decode_index(canonical[LAYER], f"{where}/{LAYER}"),
         assets=_assets(canonical[ASSETS], where),
     )
     _require_substance(lock, where)
@@ -333,23 +315,25 @@ def _contents(name: str, files: Mapping[str, bytes], where: str) -> ContentsDocu
     return contents
 
 
-def _canonical(file: str, raw: bytes | None, where: str) -> bytes:
-    """Bring a file's bytes into the form that its digest is over."""
+def _canonical_forms(file: str, raw: bytes | None, where: str) -> tuple[bytes, ...]:
+    """Bring a file's bytes into the form that its digest is over, or may be over."""
     if raw is None:
         raise LockError(
             f"`{where}/{file}` is missing", hint="restore it from version control, or lock again"
         )
     if file in (FILES, LAYER):
-        return _decompress(raw, f"{where}/{file}")
-    if file in _VERBATIM:
-        return raw
+        return (_decompress(raw, f"{where}/{file}"),)
     # a checkout may have turned line ends into CRLF; no canonical text has a carriage return
-    return raw.replace(b"\r\n", b"\n")
+    plain = raw.replace(b"\r\n", b"\n")
+    return (raw, plain) if file in _VERBATIM else (plain,)
 
 
 def _base(content: bytes, where: str) -> BaseDocument:
     try:
-        return BaseDocument.model_validate_json(content)
+        # a path that is no UTF-8 is a lone surrogate here, which pydantic's own reader refuses
+        return BaseDocument.model_validate(parse_json(content, f"`{where}/{BASE}`"))
+    except ImageError as error:
+        raise LockError(error.message) from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -361,7 +345,10 @@ def _base(content: bytes, where: str) -> BaseDocument:
 
 def _assets(content: bytes, where: str) -> tuple[LockedAsset, ...]:
     try:
-        return _AssetsDocument.model_validate_json(content).assets
+        document = parse_json(content, f"`{where}/{ASSETS}`")
+        return _AssetsDocument.model_validate(document).assets
+    except ImageError as error:
+        raise LockError(error.message) from error
     except ValidationError as error:
         raise LockError(f"`{where}/{ASSETS}` is malformed: {error.errors()[0]['msg']}") from error
 
@@ -391,81 +378,10 @@ def _decode_requirements(content: bytes, where: str) -> tuple[LockedWheel, ...]:
                 f"`{where}` line {number} is not `name==version --hash=sha256:…`: `{line}`"
             )
         wheels.append(LockedWheel(**match.groupdict()))
+    names = [wheel.name for wheel in wheels]
+    if names != sorted(set(names)):
+        raise LockError(f"`{where}` is not sorted, or names a distribution twice")
     return tuple(wheels)
-
-
-# --- the path index
-
-
-def _encode_index(nodes: Iterable[Node]) -> bytes:
-    lines = sorted(map(_format_line, nodes))
-    text = "\n".join([_INDEX_HEADER, *lines]) + "\n"
-    return text.encode()
-
-
-def _decode_index(content: bytes, where: str) -> TextIndex:
-    try:
-        lines = content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise LockError(f"`{where}` is not UTF-8 text") from error
-    if lines[0] != _INDEX_HEADER or lines[-1] != "":
-        raise LockError(f"`{where}` is not a path index of this version", hint="lock again")
-    return TextIndex(lines[1:-1])
-
-
-def _format_line(node: Node) -> str:
-    return "\t".join(
-        (
-            _escape(node.path),
-            node.kind.value,
-            f"{node.mode:o}",
-            f"{node.uid}:{node.gid}",
-            str(node.size),
-            node.sha256,
-            node.owner,
-            _escape(node.target),
-            node.capabilities,
-        )
-    )
-
-
-def _parse_line(line: str) -> Node:
-    try:
-        path, kind, mode, owner_ids, size, sha256, owner, target, capabilities = line.split("\t")
-        uid, _, gid = owner_ids.partition(":")
-        return Node(
-            path=_unescape(path),
-            kind=Kind(kind),
-            mode=int(mode, 8),
-            uid=int(uid),
-            gid=int(gid),
-            size=int(size),
-            sha256=sha256,
-            owner=owner,
-            target=_unescape(target),
-            capabilities=capabilities,
-        )
-    except ValueError as error:
-        raise LockError(f"a line of the path index is malformed: `{line[:120]}`") from error
-
-
-_SPECIAL = re.compile(r"[\x00-\x1f\x7f\\\udc80-\udcff]")
-_ESCAPED = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
-
-
-def _escape(text: str) -> str:
-    r"""Write control characters, backslashes and bytes that are no UTF-8 as ``\xNN``/``\uNNNN``."""
-    if not _SPECIAL.search(text):
-        return text
-    return _SPECIAL.sub(
-        lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text
-    )
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return _ESCAPED.sub(lambda m: chr(int(m[1] or m[2], 16)), text)
 
 
 def _compress(content: bytes) -> bytes:
@@ -475,11 +391,15 @@ def _compress(content: bytes) -> bytes:
 
 
 def _decompress(content: bytes, where: str) -> bytes:
-    from imagegate.oci.zstd import ZstdError, decompress
+    from imagegate.oci.zstd import ZstdError, ZstdFile
 
     try:
-        return decompress(content)
-    except ZstdError as error:
+        with ZstdFile(io.BytesIO(content)) as stream:
+            text = stream.read(_INDEX_LIMIT + 1)
+    except (ZstdError, EOFError) as error:
         raise LockError(
             f"`{where}` is damaged: {error}", hint="restore it from version control"
         ) from error
+    if len(text) > _INDEX_LIMIT:
+        raise LockError(f"`{where}` unpacks to more than {_INDEX_LIMIT} bytes")
+    return text
