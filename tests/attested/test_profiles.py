@@ -68,6 +68,18 @@ def test_a_missing_or_unknown_name_is_a_loud_error_and_there_is_no_default(
     assert "IMAGE=" not in captured.out
 
 
+def test_the_shell_completes_published_names(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.shell_completion import BashComplete
+
+    from imagegate.cli import cli
+
+    monkeypatch.chdir(root)
+    complete = BashComplete(cli, {}, "imagegate", "_IMAGEGATE_COMPLETE")
+    found = complete.get_completions(["profile", "show"], "se")
+    assert [item.value for item in found] == ["served"]
+    assert complete.get_completions(["profile", "show"], "x") == []
+
+
 def test_check_holds_after_a_promotion(root: Path) -> None:
     assert run(["profile", "check", "served", "-w", str(root)]) == 0
 
