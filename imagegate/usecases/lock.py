@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from imagegate.workspace import RecipeState, Workspace
 
 
+# each layer that is read holds up to 40 MB between its threads
+_READ_AT_ONCE = 4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOutcome:
     """What locking did.
@@ -166,8 +170,11 @@ def _read_layers(
 ) -> tuple[FileTree, Collector]:
     """Read all layers, some at a time, and apply them in order."""
     lock = threading.Lock()
+    stopped = threading.Event()
 
     def counted(count: int) -> None:
+        if stopped.is_set():
+            raise _StoppedError
         with lock:
             advance(count)
 
@@ -181,7 +188,8 @@ def _read_layers(
 
     everything = new_collector()
     tree = FileTree()
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    workers = min(os.cpu_count() or 1, _READ_AT_ONCE)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         pending = [pool.submit(one, layer) for layer in source.image.layers]
         try:
             for layer, future in zip(source.image.layers, pending, strict=True):
@@ -189,9 +197,15 @@ def _read_layers(
                 tree.apply(reading.entries, layer.number)
                 everything.absorb(collector)
         except BaseException:
+            # a layer may have gigabytes to go; its next read ends it
+            stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return tree, everything
+
+
+class _StoppedError(Exception):
+    """Ends the reading of a layer that nobody waits for any more."""
 
 
 def _base_location(workspace: Workspace, recipe: Recipe) -> str:
