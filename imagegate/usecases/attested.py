@@ -12,7 +12,6 @@ from imagegate.signing.stored import look_up
 from imagegate.usecases.attest import expectation, subject_of, timestamp
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
-from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -144,8 +143,6 @@ def _same(verdict: Verdict, expected: Expectation) -> bool:
     judged = {report.check for report in verdict.reports}
     return (
         verdict.passed
-        # whatever was accepted for a time is judged again: the time may be over
-        and all(finding.severity is Severity.NOTE for finding in verdict.findings)
         and verdict.image == expected.subject.digest
         and verdict.lock == expected.lock
         and verdict.recipe == expected.recipe
