@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # name, module, and the one line that the list of commands shows
 COMMANDS = {
+    "init": ("imagegate.cli.init", "Write a workspace with one commented recipe."),
     "lock": (
         "imagegate.cli.lock",
         "Learn the base from its bytes and resolve the layer against it.",

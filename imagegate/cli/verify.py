@@ -64,6 +64,11 @@ if TYPE_CHECKING:
     help="How old a stored verdict may be.",
 )
 @click.option(
+    "--static",
+    is_flag=True,
+    help="Need no image: are the locks whole, and made from the recipes as they are now.",
+)
+@click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
 )
 @click.option(
@@ -89,6 +94,7 @@ def command(
     html: Path | None,
     key: Path | None,
     max_age: float,
+    static: bool,
     details: bool,
     only: tuple[str, ...],
     skip: tuple[str, ...],
@@ -116,6 +122,10 @@ def command(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
     left_out = left_out_checks(only, skip)
+    if static:
+        if image is not None or key is not None or html is not None:
+            raise UsageError("`--static` needs no image; leave out what is about one")
+        return _static(found, chosen)
     if key is not None and html is not None:
         raise UsageError(
             "`--html` shows what an image holds, a stored verdict does not",
@@ -198,6 +208,22 @@ def _judged(
 
         write_file(html, render_html(judged, version=__version__).encode())
     return [verdict for verdict, _ in judged]
+
+
+def _static(workspace: Workspace, names: Sequence[str]) -> int:
+    from imagegate.errors import ImagegateError
+    from imagegate.usecases.verify import verify_static
+
+    code = 0
+    for name in names:
+        try:
+            click.echo(f"ok     {name}: {verify_static(workspace, name)}")
+        except ImagegateError as error:
+            # every recipe is looked at: a commit that breaks two locks hears of both
+            click.echo(f"FAIL   {name}: {error.message}")
+            click.echo(f"       hint: {error.hint or 'see the message'}")
+            code = max(code, error.exit_code)
+    return code
 
 
 def _attested(

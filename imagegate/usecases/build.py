@@ -17,7 +17,7 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import open_judged
+from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
@@ -108,29 +108,6 @@ def build_recipe(
     write_file(report, render_json(verdict))
     write_file(layout.with_name(f"{name}.build.json"), _provenance(composition, lock))
     return BuildOutcome(layout=layout, report=report, composition=composition, verdict=verdict)
-
-
-def require_fresh(state: RecipeState, lock: Lock) -> None:
-    """Refuse to work from a lock that is not the workspace's.
-
-    Raises:
-        LockError: recipe, requirements or assets changed after locking.
-    """
-    name = state.recipe.name
-    stale = [
-        what
-        for what, same in (
-            ("image.toml", lock.contents.recipe == state.recipe.digest),
-            ("requirements.in", lock.contents.requirements == state.requirements_digest),
-            ("the assets", lock.assets == state.assets),
-        )
-        if not same
-    ]
-    if stale:
-        raise LockError(
-            f"the lock of `{name}` is stale: {', '.join(stale)} changed after it was made",
-            hint=f"run `imagegate lock {name}`",
-        )
 
 
 def fetch_wheels(

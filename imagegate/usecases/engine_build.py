@@ -16,9 +16,9 @@ from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
-from imagegate.usecases.build import fetch_wheels, require_fresh
+from imagegate.usecases.build import fetch_wheels
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import open_judged
+from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:

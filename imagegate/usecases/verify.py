@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.errors import UsageError
+from imagegate.errors import LockError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from imagegate.checks.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
+    from imagegate.lock import Lock
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
@@ -98,6 +99,48 @@ def _probed(
     )
     report = PROBE.judge(replace(evidence, observation=observation))
     return replace(verdict, reports=(*verdict.reports, report))
+
+
+def verify_static(workspace: Workspace, name: str) -> str:
+    """Compare a lock with the recipe, the requirements and the assets as they are; no image is read.
+
+    Returns:
+        What was compared.
+
+    Raises:
+        UsageError: there is no such recipe, or it cannot be used.
+        LockError: the lock is missing, damaged, edited or stale.
+    """
+    state = workspace.state(name)
+    lock = workspace.lock(name)
+    require_fresh(state, lock)
+    return (
+        f"lock {lock.digest} fits image.toml, {len(state.requirements)} requirements "
+        f"and {len(state.assets)} assets"
+    )
+
+
+def require_fresh(state: RecipeState, lock: Lock) -> None:
+    """Refuse to work from a lock that is not the workspace's.
+
+    Raises:
+        LockError: recipe, requirements or assets changed after locking.
+    """
+    name = state.recipe.name
+    stale = [
+        what
+        for what, same in (
+            ("image.toml", lock.contents.recipe == state.recipe.digest),
+            ("requirements.in", lock.contents.requirements == state.requirements_digest),
+            ("the assets", lock.assets == state.assets),
+        )
+        if not same
+    ]
+    if stale:
+        raise LockError(
+            f"the lock of `{name}` is stale: {', '.join(stale)} changed after it was made",
+            hint=f"run `imagegate lock {name}`",
+        )
 
 
 def open_judged(
