@@ -102,6 +102,99 @@ class LibraryLink:
     leads_to: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ElfFile:
+    """A program or shared library for an operating system's machine (System V gABI).
+
+    Attributes:
+        machine: the machine's name, for instance ``aarch64``.
+        needed: ``DT_NEEDED`` in order, verbatim.
+        rpath: ``DT_RPATH``, verbatim.
+        runpath: ``DT_RUNPATH``, verbatim.
+        requires: file and version (``libc.so.6 GLIBC_2.34``), of each series the highest.
+        provides: versions that it defines, of each series the highest.
+        build_id: hex of the GNU build id.
+        unread: why its tables could not be read, ``""`` where they were.
+    """
+
+    path: str
+    machine: str
+    soname: str = ""
+    needed: tuple[str, ...] = ()
+    rpath: str = ""
+    runpath: str = ""
+    requires: tuple[str, ...] = ()
+    provides: tuple[str, ...] = ()
+    build_id: str = ""
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class SystemPackage:
+    """A package of the operating system or of a conda environment.
+
+    Attributes:
+        manager: ``dpkg`` or ``conda``.
+        name: as the database writes it.
+        architecture: the package's architecture; for conda its build string.
+        version: verbatim.
+        state: dpkg's ``Status`` words; ``install ok installed`` where ``status.d`` leaves it out.
+        path: the file of the database that says so.
+    """
+
+    manager: str
+    name: str
+    architecture: str
+    version: str
+    state: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class LoaderFile:
+    """A file that tells the dynamic loader where to look (ld.so(8), ldconfig(8)).
+
+    Attributes:
+        path: the file.
+        lines: what it says without comments and empty lines; the cache is not taken apart.
+    """
+
+    path: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class StartupFile:
+    """A file that a Python interpreter obeys when it starts (module ``site``).
+
+    Attributes:
+        path: a ``.pth`` in a site directory, or a ``sitecustomize`` or ``usercustomize``.
+        code: lines that are executed; one line naming the module where the file is one.
+        inserts: lines that are put on ``sys.path``.
+        sha256: hex SHA-256 of the file.
+    """
+
+    path: str
+    code: tuple[str, ...] = ()
+    inserts: tuple[str, ...] = ()
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Interpreter:
+    """A Python interpreter or virtual environment.
+
+    Attributes:
+        path: the program ``bin/pythonX.Y``, or the ``pyvenv.cfg``.
+        python: ``major.minor`` where the path tells.
+        system_sites: whether a virtual environment sees its interpreter's site directories.
+    """
+
+    path: str
+    python: str = ""
+    system_sites: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All facts of a tree, each list in its natural order."""
@@ -112,3 +205,8 @@ class Facts:
     contradictions: tuple[RecordContradiction, ...] = ()
     native: tuple[NativeReading, ...] = ()
     links: tuple[LibraryLink, ...] = ()
+    elf: tuple[ElfFile, ...] = ()
+    packages: tuple[SystemPackage, ...] = ()
+    loader: tuple[LoaderFile, ...] = ()
+    startup: tuple[StartupFile, ...] = ()
+    interpreters: tuple[Interpreter, ...] = ()

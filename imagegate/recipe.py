@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -17,11 +18,12 @@ from pydantic import (
     model_validator,
 )
 
-from imagegate.errors import RecipeError, UsageError
+from imagegate.errors import ImageError, RecipeError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import canonical_json
 from imagegate.oci.platform import Platform
 from imagegate.oci.reference import Reference
+from imagegate.verdict import Waiver
 
 if TYPE_CHECKING:
     from typing import Self
@@ -59,6 +61,23 @@ def _requirement(value: str) -> str:
         Requirement(value)
     except InvalidRequirement as error:
         raise ValueError(str(error)) from error
+    return value
+
+
+def _specifier(value: str) -> str:
+    try:
+        SpecifierSet(value)
+    except InvalidSpecifier as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def _base_digest(value: str) -> str:
+    if value != "scratch":
+        try:
+            Digest.parse(value)
+        except ImageError as error:
+            raise ValueError(f"{error.message}; write the base's digest or `scratch`") from error
     return value
 
 
@@ -188,6 +207,73 @@ class ProfileSection(_Section):
         return self
 
 
+class DeniedEntry(_Section):
+    """One ``[[denied]]``: versions that must not be in the image.
+
+    Attributes:
+        name: a distribution, a Debian package, or a component such as ``nccl``.
+        versions: which versions (PEP 440 specifiers); every one if empty.
+        reason: why.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    versions: Annotated[str, AfterValidator(_specifier)] = ""
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class ToolchainSection(_Section):
+    """``[toolchain]``: what compiling at run time has to find.
+
+    Attributes:
+        headers: as a source includes them, for instance ``nvrtc.h``.
+        libraries: as the linker is told, for instance ``nvrtc`` for ``-lnvrtc``.
+        programs: looked for in the CUDA home and on ``PATH``.
+        max_jobs: the most that ``MAX_JOBS`` may say; each job takes gigabytes of memory.
+    """
+
+    headers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    libraries: tuple[Annotated[str, Field(pattern=r"^[^/\s]+$")], ...] = ()
+    programs: tuple[Annotated[str, Field(pattern=r"^[^/\s]+$")], ...] = ()
+    max_jobs: Annotated[int, Field(ge=1)] | None = None
+
+
+class WaiverEntry(_Section):
+    """One ``[[waivers]]``: a finding that is accepted for now.
+
+    Attributes:
+        check: the finding's code, ``<check>/<what>``.
+        subject: the finding's subject.
+        from_: what the lock has, as the finding says; with `to`.
+        to: what the image has.
+        path: the path of the finding; with `sha256`.
+        sha256: hex SHA-256 of what stands there.
+        reason: why it is accepted.
+        expires: the last day on which it counts.
+        base: digest of the base that it was given for, or ``scratch``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    check: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+/[a-z-]+$")]
+    subject: Annotated[str, Field(min_length=1)]
+    from_: str | None = Field(default=None, alias="from")
+    to: str | None = None
+    path: AbsolutePath | None = None
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    reason: Annotated[str, Field(min_length=1)]
+    expires: date
+    base: Annotated[str, AfterValidator(_base_digest)]
+
+    @model_validator(mode="after")
+    def _exact(self) -> Self:
+        moved = self.from_ is not None and self.to is not None
+        content = self.path is not None and self.sha256 is not None
+        given = [v for v in (self.from_, self.to, self.path, self.sha256) if v is not None]
+        if moved == content or len(given) != 2:
+            raise ValueError("give either `from` and `to`, or `path` and `sha256`")
+        return self
+
+
 class ImageToml(_Section):
     """The document ``image.toml``."""
 
@@ -201,6 +287,17 @@ class ImageToml(_Section):
     assets: AssetsSection | None = None
     config: ConfigSection = Field(default_factory=ConfigSection)
     profile: ProfileSection = Field(default_factory=ProfileSection)
+    pins: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    denied: tuple[DeniedEntry, ...] = ()
+    toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
+    waivers: tuple[WaiverEntry, ...] = ()
+
+
+# sections that say how an image is judged or told of, not what it is made of
+_JUDGED_BY = frozenset({"pins", "denied", "toolchain", "waivers"})
+_NOT_MADE_OF = _JUDGED_BY | {"profile", "description"}
 
 
 class Recipe:
@@ -223,12 +320,35 @@ class Recipe:
     def digest(self) -> Digest:
         """Digest of what the lock depends on, whatever comments and order the file has.
 
-        The profile's section is left out: what launchers are told does not change the image.
+        What launchers are told and how the image is judged is left out: it does not change the
+        image, so that a waiver or a pin needs no new lock.
         """
-        document = self.document.model_dump(
-            mode="json", by_alias=True, exclude={"profile", "description"}
-        )
+        document = self.document.model_dump(mode="json", by_alias=True, exclude=set(_NOT_MADE_OF))
         return Digest.of(canonical_json(document))
+
+    @property
+    def policy(self) -> Digest:
+        """Digest of what the recipe says of judging: pins, denied versions, toolchain, waivers."""
+        document = self.document.model_dump(mode="json", by_alias=True, include=set(_JUDGED_BY))
+        return Digest.of(canonical_json(document))
+
+    @property
+    def waivers(self) -> tuple[Waiver, ...]:
+        """The findings that are accepted for now, in the order of the file."""
+        return tuple(
+            Waiver(
+                code=entry.check,
+                subject=entry.subject,
+                locked=entry.from_,
+                found=entry.to,
+                path=entry.path.lstrip("/") if entry.path is not None else None,
+                sha256=entry.sha256,
+                reason=entry.reason,
+                expires=entry.expires,
+                base=entry.base,
+            )
+            for entry in self.document.waivers
+        )
 
     def asset_target(self, model: str, relative: str) -> str:
         """Return where an asset of a model goes, without leading slash."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import date
+
     from imagegate.oci.digest import Digest
 
 
@@ -14,7 +17,62 @@ class Severity(StrEnum):
     """What a finding means for the verdict."""
 
     FAIL = "fail"
+    WAIVED = "waived"
     NOTE = "note"
+
+
+# what is judged by these says whether the others mean anything
+NOT_WAIVABLE = frozenset({"base.digest", "lock.fresh", "waivers.match"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver:
+    """A finding that somebody accepted, exactly as it is, for a time and one base.
+
+    Attributes:
+        code: the finding's code.
+        subject: the finding's subject.
+        locked: what the lock must have; ``None`` where `path` and `sha256` are compared instead.
+        found: what the image must have, likewise.
+        path: the finding's path, without leading slash.
+        sha256: hex SHA-256 of what stands there.
+        reason: why it is accepted.
+        expires: the last day on which it counts.
+        base: digest of the base it was given for, or ``scratch``.
+    """
+
+    code: str
+    subject: str
+    locked: str | None
+    found: str | None
+    path: str | None
+    sha256: str | None
+    reason: str
+    expires: date
+    base: str
+
+    def matches(self, finding: Finding) -> bool:
+        """Whether this is the finding that was accepted, in every word."""
+        if (finding.code, finding.subject) != (self.code, self.subject):
+            return False
+        if self.path is not None:
+            return (finding.place.path, finding.found) == (self.path, self.sha256)
+        return (finding.locked, finding.found) == (self.locked, self.found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Why a finding does not fail the verdict, and for how long.
+
+    Attributes:
+        reason: why it was accepted.
+        expires: the last day on which it is.
+        days_left: days from the day of the judgement until then.
+    """
+
+    reason: str
+    expires: date
+    days_left: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +105,7 @@ class Finding:
         found: what the image has, ``""`` for nothing.
         place: where.
         hint: what a person can do.
+        accepted: by which waiver it was accepted, where its severity says that it was.
     """
 
     code: str
@@ -57,6 +116,7 @@ class Finding:
     found: str = ""
     place: Place = Place()
     hint: str = ""
+    accepted: Acceptance | None = None
 
     @property
     def check(self) -> str:
@@ -118,6 +178,8 @@ class Verdict:
         lock: digest of the lock.
         reports: one a check, in the order of the checks.
         cost: what was read.
+        skipped: checks that were left out on request.
+        policy: digest of what the recipe says of judging; ``None`` where nobody asked.
     """
 
     recipe: str
@@ -128,19 +190,69 @@ class Verdict:
     lock: Digest
     reports: tuple[CheckReport, ...]
     cost: Cost
+    skipped: tuple[str, ...] = ()
+    policy: Digest | None = None
 
     @property
-    def passed(self) -> bool:
-        """Whether every check passed; a verdict of no checks never passes."""
+    def sound(self) -> bool:
+        """Whether every check that ran passed; a verdict of no checks is never sound."""
         return bool(self.reports) and all(report.passed for report in self.reports)
 
     @property
+    def passed(self) -> bool:
+        """Whether every check there is ran and passed; only then may the image be promoted."""
+        return self.sound and not self.skipped
+
+    @property
+    def word(self) -> str:
+        """``PASSED``, ``FAILED``, or ``PARTIAL`` where nothing failed and checks were left out."""
+        if self.passed:
+            return "PASSED"
+        return "PARTIAL" if self.sound else "FAILED"
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, failures first, else in the order of the checks."""
+        """All findings, failures first, then what was accepted, else in the order of the checks."""
         every = [finding for report in self.reports for finding in report.findings]
-        return tuple(sorted(every, key=lambda finding: finding.severity is not Severity.FAIL))
+        return tuple(sorted(every, key=lambda finding: list(Severity).index(finding.severity)))
 
     @property
     def failures(self) -> tuple[Finding, ...]:
         """The findings that fail the verdict."""
         return tuple(f for f in self.findings if f.severity is Severity.FAIL)
+
+
+def accept(
+    reports: Iterable[CheckReport], waivers: Iterable[Waiver], base: str, today: date
+) -> tuple[tuple[CheckReport, ...], frozenset[Waiver]]:
+    """Accept the findings that a waiver names in every word.
+
+    A waiver that has expired, or that was given for another base, accepts nothing.
+
+    Args:
+        reports: what the checks found.
+        waivers: what is accepted.
+        base: digest of the locked base, or ``scratch``.
+        today: the day of the judgement.
+
+    Returns:
+        The reports, and the waivers that matched a finding.
+    """
+    valid = [waiver for waiver in waivers if waiver.base == base and waiver.expires >= today]
+    used: set[Waiver] = set()
+
+    def judged(finding: Finding) -> Finding:
+        if finding.severity is not Severity.FAIL or finding.check in NOT_WAIVABLE:
+            return finding
+        waiver = next((one for one in valid if one.matches(finding)), None)
+        if waiver is None:
+            return finding
+        used.add(waiver)
+        left = (waiver.expires - today).days
+        accepted = Acceptance(reason=waiver.reason, expires=waiver.expires, days_left=left)
+        return replace(finding, severity=Severity.WAIVED, accepted=accepted)
+
+    accepted = tuple(
+        replace(report, findings=tuple(map(judged, report.findings))) for report in reports
+    )
+    return accepted, frozenset(used)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from imagegate.usecases.build import BuildOutcome, build_recipe
@@ -104,6 +105,12 @@ MAX_JOBS = "16"
     cache = root / "cache"
     lock_recipe(workspace, "served", base=f"oci:{layout}", cache=cache, reporter=Silent())
     outcome = build_recipe(
-        workspace, "served", cache=cache, threads=1, full_from=None, reporter=Silent()
+        workspace,
+        "served",
+        cache=cache,
+        threads=1,
+        full_from=None,
+        today=date(2026, 11, 29),
+        reporter=Silent(),
     )
     return Built(workspace, base, outcome)

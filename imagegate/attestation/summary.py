@@ -19,11 +19,13 @@ from imagegate.attestation.statement import (
 )
 from imagegate.errors import AttestationError
 from imagegate.oci.digest import Digest
+from imagegate.oci.documents import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from imagegate.lock import Lock
+    from imagegate.recipe import Recipe
     from imagegate.verdict import Verdict
 
 # says that no claim about the build level is made (SLSA 1.2, "SlsaResult")
@@ -73,6 +75,7 @@ def summarise(
     lock: Lock,
     subject: Subject,
     *,
+    recipe: Digest,
     result: Statement,
     verified_at: str,
     version: str,
@@ -83,6 +86,7 @@ def summarise(
         verdict: what was judged; its result is stated as it is.
         lock: the policy.
         subject: the image.
+        recipe: digest of everything in the recipe that the gate reads.
         result: the detailed verdict's statement; the only attestation that went in.
         verified_at: when, RFC 3339 in UTC.
         version: this tool's version.
@@ -100,7 +104,7 @@ def summarise(
         "policy": {
             "uri": policy_uri(verdict.recipe),
             "digest": digest_set(verdict.lock),
-            "annotations": {"recipe": str(lock.contents.recipe)},
+            "annotations": {"recipe": str(recipe)},
         },
         "inputAttestations": [{"uri": result.predicate_type, "digest": digest_set(result.digest)}],
         "verificationResult": "PASSED" if passed else "FAILED",
@@ -121,6 +125,16 @@ def _require_same(verdict: Verdict, lock: Lock, subject: Subject) -> None:
         )
 
 
+def policy_digest(recipe: Recipe) -> Digest:
+    """Digest of a recipe as the gate reads it.
+
+    A lock holds the part that the image is made of. What accepts or asks for more without a new
+    lock, such as the profile's settings, is policy too: a verdict under another one is another.
+    """
+    document = recipe.document.model_dump(mode="json", by_alias=True, exclude={"description"})
+    return Digest.of(canonical_json(document))
+
+
 def level_of(check: str) -> str:
     """Name the verified level that a passed check stands for."""
     return _LEVEL + check.upper().replace(".", "_")
@@ -139,7 +153,7 @@ class Expectation:
         subject: the image that is asked about.
         recipe: the recipe's name.
         lock: digest of the lock as it is now.
-        recipe_digest: digest of the recipe as it is now.
+        recipe_digest: digest of everything in the recipe that the gate reads now.
         checks: ids of every check that is known now.
         now: the moment of asking.
         max_age: how old a summary may be.

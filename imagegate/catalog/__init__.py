@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import native, python
+from imagegate.catalog import elf, loader, native, python, startup, system
 from imagegate.catalog.collect import Collector
 from imagegate.facts import Distribution, Facts, MetadataRemnant
+from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
-    from imagegate.rootfs import FileTree
+    from imagegate.catalog.collect import Interest
+    from imagegate.facts import ElfFile, RecordContradiction
+    from imagegate.rootfs import FileTree, Node
 
 
-def new_collector() -> Collector:
-    """Make a collector that keeps what all catalogs need."""
-    return Collector((*python.INTERESTS, *native.INTERESTS))
+def new_collector(*more: Interest) -> Collector:
+    """Make a collector that keeps what all catalogs need, and what `more` asks for."""
+    return Collector(
+        (
+            *python.INTERESTS,
+            *native.INTERESTS,
+            *elf.INTERESTS,
+            *system.INTERESTS,
+            *loader.INTERESTS,
+            *startup.INTERESTS,
+            *more,
+        )
+    )
+
+
+def ownership(
+    tree: FileTree, collector: Collector, facts: Facts
+) -> tuple[Mapping[str, str], tuple[RecordContradiction, ...]]:
+    """Say who owns each recorded file, and where RECORD and file disagree.
+
+    What a Python distribution records is its own, also where a Debian package brought it.
+
+    Args:
+        tree: the merged tree.
+        collector: made with :data:`imagegate.catalog.system.OWNERSHIP_INTERESTS`.
+        facts: what was read out of the tree.
+    """
+    owners, contradictions = python.ownership(tree, collector, facts.distributions)
+    return {**system.ownership(tree, collector, facts.packages), **owners}, contradictions
+
+
+def locked_facts(facts: Facts) -> Facts:
+    """Leave out what nobody asks of a base: what its own files need is its own affair."""
+    return replace(facts, elf=tuple(replace(file, requires=(), build_id="") for file in facts.elf))
 
 
 def read_facts(
@@ -52,4 +87,27 @@ def read_facts(
         remnants=tuple(sorted(remnants)),
         native=native.readings(collector, nodes),
         links=native.links(tree, nodes),
+        elf=tuple(
+            sorted([*elf.elf_files(collector, nodes), *_linked_elf(tree, collector, nodes, known)])
+        ),
+        packages=system.packages(collector, nodes),
+        loader=loader.loader_files(collector, nodes),
+        startup=startup.startup_files(collector, nodes),
+        interpreters=startup.interpreters(collector, nodes),
     )
+
+
+def _linked_elf(
+    tree: FileTree, collector: Collector, nodes: Collection[Node], known: Facts | None
+) -> list[ElfFile]:
+    """Take over what is known of a base's file where a layer gave it one more name."""
+    unread = [n for n in nodes if n.kind is Kind.FILE and not collector.has_read(n)]
+    if not unread or known is None:
+        return []
+    located = ((tree.below(file.path), file) for file in known.elf)
+    by_content = {node.sha256: file for node, file in located if node is not None}
+    return [
+        replace(by_content[node.sha256], path=node.path)
+        for node in unread
+        if node.sha256 in by_content
+    ]

@@ -32,17 +32,29 @@ class Extract(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """Files that a catalog wants, by path, and what it keeps of each.
+    """Files that a catalog wants, by path or by first bytes, and what it keeps of each.
 
     Attributes:
         name: identifies the kind of extract; one file may be wanted under several names.
-        pattern: matched against the whole path.
         keep: makes the extract for one file from its path and size.
+        pattern: matched against the whole path; ``None`` for every path.
+        magic: the bytes that the file begins with; empty where any do.
+        unless: paths that are left out although they match.
     """
 
     name: str
-    pattern: re.Pattern[str]
     keep: Callable[[str, int], Extract]
+    pattern: re.Pattern[str] | None = None
+    magic: bytes = b""
+    unless: Callable[[str], bool] | None = None
+
+    def wants(self, path: str, head: bytes) -> bool:
+        """Say whether a file is wanted; a head that is cut too short to tell counts as fitting."""
+        if self.pattern is not None and not self.pattern.fullmatch(path):
+            return False
+        if not self.magic.startswith(head[: len(self.magic)]):
+            return False
+        return self.unless is None or not self.unless(path)
 
 
 class WholeText:
@@ -114,20 +126,27 @@ class Collector:
     """
 
     def __init__(self, interests: Iterable[Interest]) -> None:
-        self._interests = tuple(interests)
-        self._any = re.compile("|".join(f"(?:{i.pattern.pattern})" for i in self._interests))
+        interests = tuple(interests)
+        self._by_path = tuple(i for i in interests if i.pattern is not None)
+        self._by_bytes = tuple(i for i in interests if i.pattern is None)
+        patterns = (f"(?:{i.pattern.pattern})" for i in self._by_path if i.pattern is not None)
+        self._any = re.compile("|".join(patterns) or r"(?!)")
         self._pending: dict[str, list[tuple[str, Extract]]] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
+        self._read: set[str] = set()
 
-    def want(self, path: str, size: int, _head: bytes, /) -> Sink | None:
+    def want(self, path: str, size: int, head: bytes, /) -> Sink | None:
         """Answer the tar scanner (:class:`imagegate.oci.tar.Want`)."""
-        if not self._any.fullmatch(path):
-            return None
+        candidates = self._by_bytes
+        if self._any.fullmatch(path):
+            candidates = (*self._by_path, *self._by_bytes)
         extracts = [
             (interest.name, interest.keep(path, size))
-            for interest in self._interests
-            if interest.pattern.fullmatch(path)
+            for interest in candidates
+            if interest.wants(path, head)
         ]
+        if not extracts:
+            return None
         self._pending[path] = extracts
         return extracts[0][1] if len(extracts) == 1 else _Tee([e for _, e in extracts])
 
@@ -138,10 +157,22 @@ class Collector:
             for name, extract in extracts:
                 self._kept[name, digests[path]] = extract.finish()
         self._pending.clear()
+        self._read.update(digests.values())
 
     def absorb(self, other: Collector) -> None:
         """Take over all extracts of another collector."""
         self._kept.update(other._kept)
+        self._read.update(other._read)
+
+    def has_read(self, node: Node) -> bool:
+        """Say whether a file's bytes streamed past; a hard link to a file below did not."""
+        return node.sha256 in self._read
+
+    def extracts(self, name: str) -> Iterator[tuple[str, bytes]]:
+        """Yield hex SHA-256 and extract of every file that was wanted under `name`."""
+        for (kept_name, sha256), kept in self._kept.items():
+            if kept_name == name:
+                yield sha256, kept
 
     def extract(self, name: str, node: Node) -> bytes | None:
         """Return what was kept under `name` of the file that a node is."""

@@ -7,11 +7,11 @@ and environment variables are not read here; they are claims, and other catalogs
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.collect import Interest, WholeText
+from imagegate.catalog.elf import read_elf
 from imagegate.facts import LibraryLink, NativeReading
 from imagegate.oci.tar import Kind
 
@@ -21,44 +21,89 @@ if TYPE_CHECKING:
     from imagegate.catalog.collect import Collector
     from imagegate.rootfs import FileTree, Node
 
-# program headers and the notes of every linker in use lie in the first pages
-_HEAD = 64 << 10
 _OVERLAP = 256
-# real NCCL: "NCCL version 2.30.7+cuda13.3", with a suffix such as rc1 before the plus; the same
-# library holds lookalikes ("NCCL version info", "NCCL version mismatch")
-_NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+[0-9A-Za-z.]*\+cuda[0-9.]*\d)")
+_BUNDLED = re.compile(r"-[0-9a-f]{8}$")
 _LIBRARY = re.compile(
     r"(?:.*/)?lib(?:nccl|nccl-net|nccl-tuner|cudnn[a-z0-9_]*|nvrtc(?:-builtins)?|cublas(?:Lt)?"
-    r"|nvshmem[a-z0-9_]*|cudart|nvJitLink|ucp|uct|ucs|nixl[a-z_]*)\.so(?:\.[0-9.]+)?"
+    r"|nvshmem[a-z0-9_]*|cudart|nvJitLink|ucp|uct|ucs|nixl[a-z_]*"
+    # auditwheel puts a part of the file's hash into the name of a library that a wheel bundles
+    r"|ibverbs|rdmacm)(?:-[0-9a-f]{8})?\.so(?:\.[0-9.]+)?"
 )
 
 
-class ElfHead:
-    """Keeps an ELF file's first pages and the NCCL version strings that stand anywhere in it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Text:
+    """A text that a library carries and that tells what it is."""
+
+    library: str
+    component: str
+    source: str
+    pattern: re.Pattern[bytes]
+
+
+# real NCCL: "NCCL version 2.30.7+cuda13.3", with a suffix such as rc1 before the plus; the same
+# library holds lookalikes ("NCCL version info", "NCCL version mismatch")
+_EMBEDDED = (
+    _Text(
+        library="libnccl",
+        component="nccl",
+        source="version string",
+        pattern=re.compile(rb"NCCL version (\d+\.\d+\.\d+[0-9A-Za-z.]*\+cuda[0-9.]*\d)"),
+    ),
+    _Text(
+        library="libnccl",
+        component="nccl commit",
+        source="version string",
+        pattern=re.compile(rb"NCCL git version [^\0\n]{0,64}? ?([0-9a-f]{7,40})(?![0-9a-f])"),
+    ),
+    _Text(
+        library="libnvshmem_host",
+        component="nvshmem",
+        source="version string",
+        pattern=re.compile(rb"NVSHMEM v(\d+\.\d+\.\d+)"),
+    ),
+    _Text(
+        library="libnccl-net",
+        component="aws-ofi-nccl",
+        source="version string",
+        pattern=re.compile(rb"NET/OFI Initializing aws-ofi-nccl (\d[0-9A-Za-z.+-]*)"),
+    ),
+)
+
+
+class EmbeddedVersions:
+    """Keeps the version strings that stand anywhere in a library."""
 
     def __init__(self, path: str, _size: int) -> None:
-        self._searched = component_of(path) == "libnccl"
-        self._head = bytearray()
+        name = component_of(path)
+        self._patterns = [
+            (index, text.pattern) for index, text in enumerate(_EMBEDDED) if text.library == name
+        ]
         self._tail = b""
-        self._versions: dict[bytes, None] = {}
+        self._found: dict[tuple[int, bytes], None] = {}
 
     def write(self, chunk: bytes | memoryview, /) -> None:
         """Take the next bytes."""
-        if len(self._head) < _HEAD:
-            self._head += chunk[: _HEAD - len(self._head)]
-        if not self._searched:
+        if not self._patterns:
             return
-        # a match may stand across two chunks, so the end of one is searched again with the next
+        # a match may stand across two chunks, so the end of one is searched again with the next;
+        # one that reaches the end of what is searched may go on behind it
         seam = self._tail + bytes(chunk[:_OVERLAP])
-        for searched in (seam, chunk):
-            for match in _NCCL_VERSION.finditer(searched):
-                self._versions[bytes(match[1])] = None
+        self._search(seam, last=False)
+        if len(chunk) > _OVERLAP:
+            self._search(chunk, last=False)
         self._tail = bytes(chunk[-_OVERLAP:]) if len(chunk) >= _OVERLAP else seam[-_OVERLAP:]
 
+    def _search(self, text: bytes | memoryview, *, last: bool) -> None:
+        for index, pattern in self._patterns:
+            for match in pattern.finditer(text):
+                if last or match.end() < len(text):
+                    self._found[index, bytes(match[1])] = None
+
     def finish(self) -> bytes:
-        """Return the version strings, a line each, then the head."""
-        versions = b" ".join(self._versions)
-        return versions + b"\n" + bytes(self._head)
+        """Return which text was found and what it says, a line each."""
+        self._search(self._tail, last=True)
+        return b"".join(b"%d %s\n" % (index, value) for index, value in self._found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +201,7 @@ _TEXTS = re.compile("|".join(f"(?:{source.pattern.pattern})" for source in _SOUR
 
 INTERESTS = (
     Interest(name="native text", pattern=_TEXTS, keep=WholeText),
-    Interest(name="elf head", pattern=_LIBRARY, keep=ElfHead),
+    Interest(name="versions", pattern=_LIBRARY, keep=EmbeddedVersions),
 )
 
 
@@ -190,8 +235,8 @@ def is_watched(path: str) -> bool:
 
 
 def component_of(path: str) -> str:
-    """Name a library by its file: ``libnccl.so.2`` is ``libnccl``."""
-    return path.rsplit("/", 1)[-1].split(".so", 1)[0]
+    """Name a library by its file: ``libnccl.so.2`` is ``libnccl``, bundled by auditwheel or not."""
+    return _BUNDLED.sub("", path.rsplit("/", 1)[-1].split(".so", 1)[0])
 
 
 def _from_text(node: Node, collector: Collector) -> Iterator[NativeReading]:
@@ -206,62 +251,20 @@ def _from_text(node: Node, collector: Collector) -> Iterator[NativeReading]:
 
 
 def _from_library(node: Node, collector: Collector) -> Iterator[NativeReading]:
-    kept = collector.extract("elf head", node)
-    if kept is None:
-        return
-    versions, _, head = kept.partition(b"\n")
     name = component_of(node.path)
-    if name == "libnccl":
-        for version in versions.split():
-            yield NativeReading(
-                component="nccl", source="version string", path=node.path, value=version.decode()
-            )
-    build_id = build_id_of(head)
-    if build_id:
-        yield NativeReading(component=name, source="build id", path=node.path, value=build_id)
+    for line in (collector.extract("versions", node) or b"").splitlines():
+        index, _, value = line.partition(b" ")
+        text = _EMBEDDED[int(index)]
+        yield NativeReading(
+            component=text.component,
+            source=text.source,
+            path=node.path,
+            value=value.decode("ascii", "replace"),
+        )
+    elf = read_elf(collector, node)
+    if elf is not None and elf.build_id:
+        yield NativeReading(component=name, source="build id", path=node.path, value=elf.build_id)
     suffix = node.path.rsplit(".so", 1)[-1].lstrip(".")
     if suffix:
         yield NativeReading(component=name, source="file name", path=node.path, value=suffix)
     yield NativeReading(component=name, source="sha256", path=node.path, value=node.sha256)
-
-
-def build_id_of(head: bytes) -> str:
-    """Read the GNU build id out of an ELF file's first pages; ``""`` where there is none.
-
-    ELF gABI, "Note Section"; the note has the name ``GNU`` and type 3 (NT_GNU_BUILD_ID).
-    """
-    if head[:4] != b"\x7fELF" or len(head) < 64 or head[4] not in (1, 2) or head[5] not in (1, 2):
-        return ""
-    order = "<" if head[5] == 1 else ">"
-    wide = head[4] == 2
-    if wide:
-        (table,) = struct.unpack_from(order + "Q", head, 32)
-        entry_size, count = struct.unpack_from(order + "HH", head, 54)
-    else:
-        (table,) = struct.unpack_from(order + "I", head, 28)
-        entry_size, count = struct.unpack_from(order + "HH", head, 42)
-    for index in range(count):
-        at = table + index * entry_size
-        if at + entry_size > len(head) or entry_size < (56 if wide else 32):
-            break
-        if wide:
-            kind, _, offset, _, _, size = struct.unpack_from(order + "IIQQQQ", head, at)
-        else:
-            kind, offset, _, _, size = struct.unpack_from(order + "IIIII", head, at)
-        if kind == 4 and offset + size <= len(head):  # PT_NOTE
-            found = _build_id_note(head[offset : offset + size], order)
-            if found:
-                return found
-    return ""
-
-
-def _build_id_note(notes: bytes, order: str) -> str:
-    at = 0
-    while at + 12 <= len(notes):
-        name_size, size, kind = struct.unpack_from(order + "III", notes, at)
-        name = notes[at + 12 : at + 12 + name_size]
-        start = at + 12 + (name_size + 3 & ~3)
-        if kind == 3 and name == b"GNU\0":
-            return notes[start : start + size].hex()
-        at = start + (size + 3 & ~3)
-    return ""

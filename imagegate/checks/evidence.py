@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from imagegate.catalog.elf import machine_of
+from imagegate.catalog.loader import Loader
+from imagegate.catalog.startup import search_order
+from imagegate.oci.documents import ContainerConfig
+from imagegate.rootfs import FileTree
 from imagegate.verdict import CheckReport, Finding, Place, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import date
 
     from imagegate.catalog.collect import Collector
     from imagegate.facts import Distribution, Facts
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import Image, Layer
     from imagegate.recipe import Recipe
-    from imagegate.rootfs import FileTree, Node
+    from imagegate.rootfs import Node
 
 
 class Proof(StrEnum):
@@ -93,6 +99,7 @@ class Evidence:
 
     Attributes:
         requirements: digest of the requirements as they are in the workspace now.
+        requested: the requirements themselves, a line each.
         assets: the assets as they are in the workspace now.
         base_layers: one a layer of the locked base; empty for an image from scratch.
         added: the layers on top of the base.
@@ -101,11 +108,13 @@ class Evidence:
         added_facts: facts that lie in the added layers.
         facts: facts of the merged system.
         collector: contents of chosen files of the added layers.
+        today: the day of the judgement.
         observation: what the image said when it ran, where it was asked.
     """
 
     recipe: Recipe
     requirements: Digest
+    requested: tuple[str, ...]
     assets: tuple[LockedAsset, ...]
     lock: Lock
     image: Image
@@ -116,6 +125,7 @@ class Evidence:
     added_facts: Facts
     facts: Facts
     collector: Collector
+    today: date
     observation: Observation | None = None
 
     @cached_property
@@ -127,6 +137,58 @@ class Evidence:
     def links(self) -> dict[str, str]:
         """Path to target of the links that the recipe declares."""
         return {link.path.lstrip("/"): link.target for link in self.recipe.document.layer.links}
+
+    @cached_property
+    def base_tree(self) -> FileTree:
+        """The locked base's file system alone."""
+        return FileTree(self.lock.files)
+
+    @cached_property
+    def base_settings(self) -> ContainerConfig:
+        """What the base's config says of the container, empty where it says nothing."""
+        config = self.lock.config
+        return (config.config if config else None) or ContainerConfig()
+
+    @cached_property
+    def settings(self) -> ContainerConfig:
+        """What the image's config says of the container, empty where it says nothing."""
+        return self.image.config.config or ContainerConfig()
+
+    @cached_property
+    def machine(self) -> str:
+        """The platform's machine as ELF names it."""
+        return machine_of(self.recipe.platform)
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:
+        """The site directories that the recipe's interpreter searches, in order."""
+        return self._sites(self.facts)
+
+    @cached_property
+    def base_sites(self) -> tuple[str, ...]:
+        """The same in the base alone."""
+        return self._sites(self.lock.base.facts)
+
+    def _sites(self, facts: Facts) -> tuple[str, ...]:
+        python = self.recipe.document.python
+        return search_order(python.interpreter, python.version, facts.sites, facts.interpreters)
+
+    @cached_property
+    def loader(self) -> Loader:
+        """The image's dynamic loader."""
+        facts = self.facts
+        return Loader(self.tree, facts.elf, self.settings.environment, facts.loader, self.machine)
+
+    @cached_property
+    def base_loader(self) -> Loader:
+        """The base's dynamic loader."""
+        facts, environment = self.lock.base.facts, self.base_settings.environment
+        return Loader(self.base_tree, facts.elf, environment, facts.loader, self.machine)
+
+    def locked_owner(self, path: str) -> str:
+        """Return the locked wheel whose file this is byte for byte, ``""`` where it is none's."""
+        locked, found = self.lock.layer.get(path), self.tree.get(path)
+        return locked.owner if locked and found and locked.same_content(found) else ""
 
     def place(self, path: str, layer: int) -> Place:
         """Say where in the image something is."""
@@ -207,3 +269,17 @@ def key_of(distribution: Distribution) -> str:
 def label_of(distribution: Distribution) -> str:
     """Return name and version as an index's owner column has them."""
     return f"{key_of(distribution)}=={distribution.version}"
+
+
+def is_distributions(node: Node) -> bool:
+    """Say whether a Python distribution, and not a Debian package, owns a path."""
+    return "==" in node.owner
+
+
+def present_components(facts: Facts) -> dict[str, set[str]]:
+    """Return what the bytes say of each component's version, lookalikes of a file's name left out."""
+    found: dict[str, set[str]] = {}
+    for reading in facts.native:
+        if reading.source not in ("build id", "sha256", "file name"):
+            found.setdefault(reading.component, set()).add(reading.value)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import Change, Check, Evidence, Findings
+from imagegate.checks.evidence import Change, Check, Evidence, Findings, is_distributions
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -62,22 +62,22 @@ def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> 
     place = evidence.place(change.path, change.layer)
     if after is None:
         # what a distribution owns is `python.content`'s to say, unless it is a whole folder
-        if not before.owner and before.kind is not Kind.DIRECTORY:
+        if not is_distributions(before) and before.kind is not Kind.DIRECTORY:
             findings.fail(
                 "deleted",
                 change.path,
-                "a path of the base was deleted",
+                f"a path of {before.owner or 'the base'} was deleted",
                 locked=before.sha256 or before.target or before.kind.name.lower(),
                 found="nothing",
                 place=place,
             )
         return
     if before.kind is not after.kind:
-        hidden = (
-            sum(1 for _ in evidence.lock.files.under(before.target.lstrip("/")))
-            if before.kind is Kind.SYMLINK
-            else 0
-        )
+        hidden = 0
+        if before.kind is Kind.SYMLINK:
+            # `/lib -> usr/lib` that becomes a folder: what was reached as `/lib/…` is so no longer
+            behind = evidence.base_tree.resolve(change.path)
+            hidden = sum(1 for _ in evidence.lock.files.under(behind)) if behind else 0
         findings.fail(
             "type-changed",
             change.path,
@@ -97,11 +97,11 @@ def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> 
             place=place,
         )
     elif not before.same_content(after):
-        if not before.owner:
+        if not is_distributions(before):
             findings.fail(
                 "overwritten",
                 change.path,
-                "a file of the base has other bytes",
+                f"a file of {before.owner or 'the base'} has other bytes",
                 locked=before.sha256,
                 found=after.sha256,
                 place=place,
@@ -143,7 +143,7 @@ def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) ->
             found=f"{after.mode:o} {after.uid}:{after.gid}",
             place=place,
         )
-    elif before.kind is Kind.FILE and not before.owner:
+    elif before.kind is Kind.FILE and not is_distributions(before):
         findings.note(
             "rewritten",
             change.path,
@@ -164,6 +164,24 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> bool:
             "a new file runs with another's rights",
             locked="nothing",
             found=f"{after.mode:o}",
+            place=evidence.place(change.path, change.layer),
+        )
+    if after.capabilities:
+        findings.fail(
+            "capability",
+            change.path,
+            "a new file has file capabilities",
+            locked="nothing",
+            found=after.capabilities,
+            place=evidence.place(change.path, change.layer),
+        )
+    if after.kind in (Kind.CHARACTER, Kind.BLOCK):
+        findings.fail(
+            "device",
+            change.path,
+            "a layer adds a device",
+            locked="nothing",
+            found=after.kind.name.lower(),
             place=evidence.place(change.path, change.layer),
         )
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.native import component_of, is_watched
 from imagegate.checks.evidence import Change, Check, Evidence, Findings
+from imagegate.checks.native_loaded import judge_choices, judge_claims
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def _judge(evidence: Evidence) -> CheckReport:
     compared += [
         f"link `{path}` to `{link.leads_to}`" for path, link in sorted(known_links.items())
     ]
+    compared += judge_choices(evidence, findings)
+    compared += judge_claims(evidence, findings)
     if not compared:
         return findings.report((), nothing_because="the base has no library that is watched")
     return findings.report(compared)

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import bytecode_source
-from imagegate.checks.evidence import Change, Check, Evidence, Findings
+from imagegate.checks.evidence import Change, Check, Evidence, Findings, is_distributions
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def _judge(evidence: Evidence) -> CheckReport:
     touched: dict[str, int] = {}
     bytecode = 0
     for change in evidence.changes:
-        if change.before is not None and change.before.owner:
+        if change.before is not None and is_distributions(change.before):
             touched[change.before.owner] = touched.get(change.before.owner, 0) + 1
             _judge_owned(change, evidence, findings)
         elif change.after is not None and change.before is None:
@@ -33,7 +33,7 @@ def _judge(evidence: Evidence) -> CheckReport:
             f"{bytecode} bytecode files of base modules were added; their code is not compared",
             hint="build with `PYTHONDONTWRITEBYTECODE=1` and `pip install --no-compile`",
         )
-    owned = evidence.lock.files.owners()
+    owned = {owner: count for owner, count in evidence.lock.files.owners().items() if "==" in owner}
     if not owned:
         return findings.report((), nothing_because="no distribution of the base owns a file")
     return findings.report(
@@ -91,7 +91,7 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> int:
         return _judge_bytecode(source, change, evidence, findings)
     for loser in _losing(change.path):
         node = evidence.lock.files.get(loser)
-        if node is not None and node.owner and node.kind is Kind.FILE:
+        if node is not None and is_distributions(node) and node.kind is Kind.FILE:
             findings.fail(
                 "shadowed",
                 node.owner,
@@ -121,7 +121,7 @@ def _losing(path: str) -> list[str]:
 def _judge_bytecode(source: str, change: Change, evidence: Evidence, findings: Findings) -> int:
     """Judge compiled code of a base module (PEP 552: the flags say whether Python checks it)."""
     node = evidence.lock.files.get(source)
-    if node is None or not node.owner or change.after is None:
+    if node is None or not is_distributions(node) or change.after is None:
         return 0
     head = evidence.collector.extract("bytecode", change.after) or b""
     flags = struct.unpack_from("<I", head, 4)[0] if len(head) >= 8 else None

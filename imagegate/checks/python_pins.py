@@ -112,7 +112,7 @@ def _compare_same_path(
 def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
     """Require every line of the locked ``pip freeze`` in the merged system's."""
     python = evidence.recipe.document.python.version
-    present = set(freeze(evidence.facts.distributions, python).splitlines())
+    present = set(freeze(evidence.facts.distributions, python, evidence.sites).splitlines())
     for line in evidence.lock.freeze.splitlines():
         if line not in present:
             findings.fail(

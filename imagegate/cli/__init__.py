@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # name, module, and the one line that the list of commands shows
 COMMANDS = {
+    "init": ("imagegate.cli.init", "Write a workspace with one commented recipe."),
     "lock": (
         "imagegate.cli.lock",
         "Learn the base from its bytes and resolve the layer against it.",
@@ -24,14 +25,16 @@ COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
-    "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
-    "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
+    "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
+    "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
     "coverage": (
         "imagegate.cli.coverage",
         "Say where each model's assets end in an image, without building it.",
     ),
     "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
+    "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
+    "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130

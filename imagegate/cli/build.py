@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -104,6 +105,7 @@ def command(
             ),
             cache=cache_folder(),
             threads=threads or os.cpu_count() or 1,
+            today=datetime.now(UTC).date(),
             reporter=reporter(),
         )
         click.echo(render_text(built.verdict, details=details), nl=False)
@@ -120,6 +122,7 @@ def command(
         cache=cache_folder(),
         threads=threads or os.cpu_count() or 1,
         full_from=full_from,
+        today=datetime.now(UTC).date(),
         reporter=reporter(),
     )
     click.echo(render_text(outcome.verdict, details=details), nl=False)

@@ -32,15 +32,6 @@ def workspace_option(command: _Command) -> _Command:
     )(command)
 
 
-def insecure_option(command: _Command) -> _Command:
-    """Add ``--insecure``."""
-    return click.option(
-        "--insecure",
-        is_flag=True,
-        help="Speak plain http to registries that are not on this machine too.",
-    )(command)
-
-
 def passphrase_option(command: _Command) -> _Command:
     """Add ``--passphrase-file``."""
     return click.option(
@@ -58,6 +49,15 @@ def read_key(key: Path, passphrase_file: Path | None) -> Signer:
     if passphrase_file is not None:
         passphrase = passphrase_file.read_bytes().partition(b"\n")[0].rstrip(b"\r")
     return read_signer(key, passphrase=passphrase)
+
+
+def insecure_option(command: _Command) -> _Command:
+    """Add ``--insecure``."""
+    return click.option(
+        "--insecure",
+        is_flag=True,
+        help="Speak plain http to registries that are not on this machine too.",
+    )(command)
 
 
 def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

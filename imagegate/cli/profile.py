@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a published profile's name in the shell."""
+    from imagegate.errors import ImagegateError
+
+    try:
+        folder = find_workspace(ctx.params.get("workspace")).profiles()
+    except ImagegateError:
+        return []
+    return sorted(path.stem for path in folder.glob(f"{incomplete}*.env"))
+
+
 @click.group(name="profile")
 def command() -> None:
     """Show what is published for launchers, and check whether it holds."""
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=_complete)
 @click.option("--json", "as_json", is_flag=True, help="Everything, who and when included.")
 @workspace_option
 def show(name: str, as_json: bool, workspace: Path | None) -> int:
@@ -35,7 +46,7 @@ def show(name: str, as_json: bool, workspace: Path | None) -> int:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=_complete)
 @click.option(
     "--node", is_flag=True, help="Compare with the image that this machine's engine holds too."
 )

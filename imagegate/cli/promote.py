@@ -33,7 +33,6 @@ from imagegate.cli.common import (
     "--base", metavar="REF", help="Where the base's layers are, for a registry without them."
 )
 @click.option("--rollback", is_flag=True, help="Publish the state before the current one again.")
-@insecure_option
 @click.option(
     "--sign",
     "key",
@@ -42,6 +41,7 @@ from imagegate.cli.common import (
     help="Sign the image and its statements with this private key, beside the image.",
 )
 @passphrase_option
+@insecure_option
 @workspace_option
 def command(
     name: str,
@@ -49,15 +49,16 @@ def command(
     to: str | None,
     base: str | None,
     rollback: bool,
-    insecure: bool,
     key: Path | None,
     passphrase_file: Path | None,
+    insecure: bool,
     workspace: Path | None,
 ) -> int:
     """Judge NAME again from its bytes and publish profiles/NAME.env; refuse unless PASSED.
 
     With --to, the added layers are pushed, the base's are mounted or copied, and the manifest is
-    read back and compared before a tag is set and the profile names it by digest.
+    read back and compared before a tag is set and the profile names it by digest. With --sign,
+    image and statements are signed where the image lies before the profile names it.
     """
     from imagegate.errors import RefusedError, UsageError
     from imagegate.profile import ProfileStore
@@ -86,9 +87,9 @@ def command(
         promoted_at=datetime.now(UTC),
         promoted_by=getpass.getuser(),
         reporter=reporter(),
+        signer=read_key(key, passphrase_file) if key is not None else None,
         push=push,
         insecure=insecure,
-        signer=read_key(key, passphrase_file) if key is not None else None,
     )
     click.echo(render_text(outcome.verdict), nl=False)
     if outcome.profile is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from imagegate.report.formats import Format
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from imagegate.checks.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
     from imagegate.verdict import Verdict
     from imagegate.workspace import Workspace
@@ -65,7 +64,18 @@ if TYPE_CHECKING:
     help="How old a stored verdict may be.",
 )
 @click.option(
+    "--static",
+    is_flag=True,
+    help="Need no image: are the locks whole, and made from the recipes as they are now.",
+)
+@click.option(
     "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
+)
+@click.option(
+    "--only", multiple=True, metavar="CHECK", help="Run this check alone; may be given often."
+)
+@click.option(
+    "--skip", multiple=True, metavar="CHECK", help="Leave this check out; may be given often."
 )
 @click.option("--probe", is_flag=True, help="Run the image too and compare what it says of itself.")
 @click.option(
@@ -84,7 +94,10 @@ def command(
     html: Path | None,
     key: Path | None,
     max_age: float,
+    static: bool,
     details: bool,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     probe: bool,
     engine: EngineName,
     insecure: bool,
@@ -93,12 +106,12 @@ def command(
     """Judge the images of the named recipes, or of all, from their bytes.
 
     Reads the manifest, the config, the lock and the added layers; the base is not read.
+    A verdict with checks left out says so and cannot be promoted.
     Inside GitHub Actions the job's summary gets the report too.
     """
     from imagegate import __version__
     from imagegate.errors import UsageError
     from imagegate.report.formats import render
-    from imagegate.usecases.verify import verify_recipe
 
     found = find_workspace(workspace)
     chosen = names or found.recipe_names()
@@ -108,33 +121,87 @@ def command(
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
+    left_out = left_out_checks(only, skip)
+    if static:
+        if image is not None or key is not None or html is not None:
+            raise UsageError("`--static` needs no image; leave out what is about one")
+        return _static(found, chosen)
     if key is not None and html is not None:
         raise UsageError(
             "`--html` shows what an image holds, a stored verdict does not",
             hint="leave `--attested` out: the image is judged from its bytes",
         )
     if key is not None and probe:
-        raise UsageError("`--probe` runs the image; `--attested` looks at a stored verdict only")
+        raise UsageError("a stored verdict is not asked by running: leave `--probe` out")
+    if key is not None and left_out:
+        raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
     if key is not None:
-        verdicts = _attested(found, chosen, image, key, max_age)
+        verdicts = _attested(found, chosen, image, key, max_age, insecure=insecure)
     else:
-        verify = partial(
-            verify_recipe,
+        verdicts = _judged(
             found,
-            image=image,
-            reporter=reporter(),
+            chosen,
+            image,
+            html,
+            left_out,
             insecure=insecure,
             probe_with=engine if probe else None,
         )
-        verdicts = _judged([verify(name) for name in chosen], html)
     write_job_summary(verdicts)
     click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
-    return 0 if all(verdict.passed for verdict in verdicts) else 1
+    return 0 if all(verdict.sound for verdict in verdicts) else 1
 
 
-def _judged(judged: Sequence[tuple[Verdict, Evidence]], html: Path | None) -> list[Verdict]:
+def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[str]:
+    """Turn the two options into the checks that are left out.
+
+    Raises:
+        UsageError: no check has such a name, or nothing would be left to run.
+    """
+    from imagegate.checks import CHECKS
+    from imagegate.errors import UsageError
+
+    known = [check.id for check in CHECKS]
+    for name in (*only, *skip):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"no check is named `{name}`",
+                hint=f"did you mean `{near[0]}`?" if near else "run `imagegate explain`",
+            )
+    left_out = frozenset(skip) | (frozenset(known) - frozenset(only) if only else frozenset())
+    if len(left_out) == len(known):
+        raise UsageError("`--only` and `--skip` leave no check to run")
+    return left_out
+
+
+def _judged(
+    workspace: Workspace,
+    names: Sequence[str],
+    image: str | None,
+    html: Path | None,
+    left_out: frozenset[str],
+    *,
+    insecure: bool,
+    probe_with: EngineName | None,
+) -> list[Verdict]:
     from imagegate import __version__
+    from imagegate.usecases.verify import verify_recipe
 
+    today = datetime.now(UTC).date()
+    judged = [
+        verify_recipe(
+            workspace,
+            name,
+            image=image,
+            today=today,
+            reporter=reporter(),
+            skip=left_out,
+            insecure=insecure,
+            probe_with=probe_with,
+        )
+        for name in names
+    ]
     if html is not None:
         from imagegate.report.html import render_html
         from imagegate.workspace.atomic import write_file
@@ -143,8 +210,30 @@ def _judged(judged: Sequence[tuple[Verdict, Evidence]], html: Path | None) -> li
     return [verdict for verdict, _ in judged]
 
 
+def _static(workspace: Workspace, names: Sequence[str]) -> int:
+    from imagegate.errors import ImagegateError
+    from imagegate.usecases.verify import verify_static
+
+    code = 0
+    for name in names:
+        try:
+            click.echo(f"ok     {name}: {verify_static(workspace, name)}")
+        except ImagegateError as error:
+            # every recipe is looked at: a commit that breaks two locks hears of both
+            click.echo(f"FAIL   {name}: {error.message}")
+            click.echo(f"       hint: {error.hint or 'see the message'}")
+            code = max(code, error.exit_code)
+    return code
+
+
 def _attested(
-    workspace: Workspace, names: Sequence[str], image: str | None, key: Path, max_age: float
+    workspace: Workspace,
+    names: Sequence[str],
+    image: str | None,
+    key: Path,
+    max_age: float,
+    *,
+    insecure: bool,
 ) -> list[Verdict]:
     from imagegate.signing.keys import read_verifier
     from imagegate.usecases.attested import verify_attested
@@ -159,6 +248,7 @@ def _attested(
             now=datetime.now(UTC),
             max_age=timedelta(hours=max_age),
             reporter=reporter(),
+            insecure=insecure,
         )
         for name in names
     ]

@@ -49,6 +49,9 @@ _OF_LAYER = (BASE, REQUIREMENTS, LAYER, ASSETS)
 _ZSTD_LEVEL = 12
 # a path takes about 150 bytes: room for three million of them
 _INDEX_LIMIT = 512 << 20
+# to be raised whenever `Facts` gains something that checks compare: a lock without it would let
+# everything of that kind pass
+_CATALOG = 2
 _WHEEL_LINE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+) --hash=sha256:(?P<sha256>[0-9a-f]{64})"
 )
@@ -202,7 +205,10 @@ class LockParts:
 def encode_lock(parts: LockParts) -> dict[str, bytes]:
     """Write a lock: file name to bytes. The same parts give the same bytes."""
     canonical: dict[str, bytes] = {
-        BASE: canonical_json(parts.base.model_dump(mode="json")),
+        # what is absent is left out: most facts of most files are
+        BASE: canonical_json(
+            {**parts.base.model_dump(mode="json", exclude_defaults=True), "catalog": _CATALOG}
+        ),
         REQUIREMENTS: "".join(f"{w.requirement}\n" for w in sorted(parts.wheels)).encode(),
         LAYER: encode_index(parts.layer),
         ASSETS: canonical_json(
@@ -329,17 +335,27 @@ def _canonical_forms(file: str, raw: bytes | None, where: str) -> tuple[bytes, .
 
 
 def _base(content: bytes, where: str) -> BaseDocument:
+    hint = "it was written by another version of imagegate; lock again"
+    try:
+        document = parse_json(content, f"`{where}/{BASE}`")
+    except ImageError as error:
+        raise LockError(error.message, hint=hint) from error
+    catalog = document.pop("catalog", 1)
+    if catalog != _CATALOG:
+        raise LockError(
+            f"`{where}/{BASE}` holds other facts than are compared: "
+            f"expected=catalog {_CATALOG} found=catalog {catalog}",
+            hint=hint,
+        )
     try:
         # a path that is no UTF-8 is a lone surrogate here, which pydantic's own reader refuses
-        return BaseDocument.model_validate(parse_json(content, f"`{where}/{BASE}`"))
-    except ImageError as error:
-        raise LockError(error.message) from error
+        return BaseDocument.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise LockError(
             f"`{where}/{BASE}` is malformed: `{place}`: {first['msg']}",
-            hint="it was written by another version of imagegate; lock again",
+            hint=hint,
         ) from error
 
 

@@ -51,6 +51,13 @@ class TextIndex:
                 return
             yield _parse_line(self._lines[position])
 
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern, in order of path."""
+        for line in self._lines:
+            path = line[: line.index("\t")]
+            if pattern.fullmatch(path if "\\" not in path else _unescape(path)):
+                yield _parse_line(line)
+
 
 def encode_index(nodes: Iterable[Node]) -> bytes:
     """Write an index; the order of `nodes` does not matter."""

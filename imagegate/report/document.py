@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import date
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import AttestationError, ImageError
 from imagegate.oci.documents import DigestField, canonical_json, parse_json
-from imagegate.verdict import CheckReport, Cost, Finding, Place, Severity, Verdict
+from imagegate.verdict import Acceptance, CheckReport, Cost, Finding, Place, Severity, Verdict
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,6 +33,16 @@ class _Place(_Section):
     step: str = Field(description="the history's text of the step that made the layer")
 
 
+class _Acceptance(_Section):
+    reason: str
+    expires: date = Field(description="the last day on which the finding is accepted")
+    days_left: int = Field(ge=0, description="days from the judgement until then")
+
+    @property
+    def acceptance(self) -> Acceptance:
+        return Acceptance(reason=self.reason, expires=self.expires, days_left=self.days_left)
+
+
 class _Finding(_Section):
     code: str = Field(pattern=r"^[a-z]+\.[a-z]+/[a-z0-9-]+$")
     severity: Severity
@@ -41,6 +52,7 @@ class _Finding(_Section):
     found: str
     place: _Place
     hint: str
+    accepted: _Acceptance | None = Field(description="by which waiver, where there is one")
 
     @property
     def finding(self) -> Finding:
@@ -53,6 +65,7 @@ class _Finding(_Section):
             found=self.found,
             place=Place(**self.place.model_dump()),
             hint=self.hint,
+            accepted=self.accepted.acceptance if self.accepted is not None else None,
         )
 
 
@@ -90,12 +103,16 @@ class VerdictDocument(_Section):
     """A verdict of imagegate on one image."""
 
     schema_name: Literal["imagegate-verdict-1"] = Field(alias="schema")
-    verdict: Literal["PASSED", "FAILED"]
+    verdict: Literal["PASSED", "FAILED", "PARTIAL"]
     recipe: str
     image: _Image
     base: DigestField | None = Field(json_schema_extra=_DIGEST)
     lock: DigestField = Field(json_schema_extra=_DIGEST)
+    policy: DigestField | None = Field(
+        json_schema_extra=_DIGEST, description="digest of the recipe's pins and waivers"
+    )
     cost: _Cost
+    skipped: tuple[str, ...] = Field(description="checks that were left out on request")
     checks: tuple[_Check, ...]
 
     @classmethod
@@ -123,7 +140,7 @@ def render_json(verdict: Verdict) -> bytes:
     return canonical_json(
         {
             "schema": SCHEMA,
-            "verdict": "PASSED" if verdict.passed else "FAILED",
+            "verdict": verdict.word,
             "recipe": verdict.recipe,
             "image": {
                 "digest": None if verdict.image is None else str(verdict.image),
@@ -132,7 +149,9 @@ def render_json(verdict: Verdict) -> bytes:
             },
             "base": None if verdict.base is None else str(verdict.base),
             "lock": str(verdict.lock),
+            "policy": None if verdict.policy is None else str(verdict.policy),
             "cost": asdict(verdict.cost),
+            "skipped": list(verdict.skipped),
             "checks": [_check(report) for report in verdict.reports],
         }
     )
@@ -154,6 +173,8 @@ def parse_json_report(content: bytes) -> Verdict:
         lock=document.lock,
         reports=tuple(check.report for check in document.checks),
         cost=Cost(**document.cost.model_dump()),
+        skipped=document.skipped,
+        policy=document.policy,
     )
     stated = [("verdict", document.verdict == "PASSED", verdict.passed)]
     stated += [
@@ -199,4 +220,15 @@ def _finding(finding: Finding) -> dict[str, object]:
         "found": finding.found,
         "place": asdict(finding.place),
         "hint": finding.hint,
+        "accepted": _acceptance(finding.accepted),
+    }
+
+
+def _acceptance(accepted: Acceptance | None) -> dict[str, object] | None:
+    if accepted is None:
+        return None
+    return {
+        "reason": accepted.reason,
+        "expires": accepted.expires.isoformat(),
+        "days_left": accepted.days_left,
     }

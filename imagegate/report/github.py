@@ -22,8 +22,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for finding in verdict.findings:
         yield _command(finding.severity, file, finding.code, _message(finding))
     said = f"{verdict.recipe}: {len(verdict.failures)} failures in {len(verdict.reports)} checks"
-    if verdict.passed:
-        yield _command(Severity.NOTE, file, "PASSED", f"{said}, image {verdict.image}")
+    if verdict.sound:
+        yield _command(Severity.NOTE, file, verdict.word, f"{said}, image {verdict.image}")
     else:
         yield _command(Severity.FAIL, file, "FAILED", f"{said}, image {verdict.image}")
 
@@ -37,6 +37,9 @@ def _message(finding: Finding) -> str:
         lines.append(f"path /{place.path}")
     if place.layer:
         lines.append(f"layer {place.layer} {place.layer_digest} {place.step}".rstrip())
+    if finding.accepted is not None:
+        left = f"{finding.accepted.days_left} days left"
+        lines.append(f"waived until {finding.accepted.expires}, {left}: {finding.accepted.reason}")
     if finding.hint:
         lines.append(f"hint: {finding.hint}")
     return "\n".join(lines)

@@ -87,6 +87,21 @@ def _base_native(lock: Lock) -> dict[str, str]:
     return {**readings, **links}
 
 
+def _base_packages(lock: Lock) -> dict[str, str]:
+    return {
+        f"{package.name}:{package.architecture} in {package.path}": (
+            f"{package.version} {package.state}"
+        )
+        for package in lock.base.facts.packages
+    }
+
+
+def _base_startup(lock: Lock) -> dict[str, str]:
+    facts = lock.base.facts
+    found = {file.path: "; ".join([*file.code, *file.inserts]) for file in facts.startup}
+    return {**found, **{file.path: ", ".join(file.lines) for file in facts.loader}}
+
+
 def _base_contradictions(lock: Lock) -> dict[str, str]:
     return {
         f"{c.path} of {c.distribution}": f"recorded {c.recorded} found {c.found or 'nothing'}"
@@ -113,6 +128,8 @@ _GROUPS = {
     "origin": _origin,
     "base distributions": _base_distributions,
     "base libraries": _base_native,
+    "base packages": _base_packages,
+    "base start-up and loader": _base_startup,
     "base contradictions": _base_contradictions,
     "base files": _base_files,
     "added distributions": _wheels,

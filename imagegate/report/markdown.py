@@ -66,12 +66,15 @@ def _compared(report: CheckReport) -> str:
 
 
 def _row(finding: Finding) -> str:
-    word = "**FAIL** " if finding.severity is Severity.FAIL else "note "
+    word = "**FAIL** " if finding.severity is Severity.FAIL else f"{finding.severity.value} "
     place = finding.place
     where = [_plain(f"/{place.path}")] if place.path else []
     if place.layer:
         where.append(_plain(f"layer {place.layer} {place.step}".rstrip()))
     hint = f"<br>hint: {_plain(finding.hint)}" if finding.hint else ""
+    if finding.accepted is not None:
+        left = f"until {finding.accepted.expires}, {finding.accepted.days_left} days left"
+        hint = f"<br>waived {left}: {_plain(finding.accepted.reason)}{hint}"
     cells = (
         f"{word}{_code(finding.code)}<br>{_plain(finding.message)}{hint}",
         _plain(finding.subject),

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from imagegate.verdict import CheckReport, Finding, Verdict
 
-_WIDTH = 18
+_WIDTH = 20
+_WORDS = {Severity.FAIL: "FAIL", Severity.WAIVED: "waived", Severity.NOTE: "note"}
 
 
 def render_text(verdict: Verdict, *, details: bool = False) -> str:
@@ -38,10 +39,14 @@ def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
             yield from finding_lines(finding)
     yield ""
     yield _cost_line(verdict)
-    failures = len(verdict.failures)
-    notes = len(verdict.findings) - failures
-    said = f"{_count(failures, 'failure')}, {_count(notes, 'note')}"
-    yield f"{'PASSED' if verdict.passed else 'FAILED'}    {verdict.recipe}: {said}"
+    if verdict.skipped:
+        yield f"skipped   {', '.join(verdict.skipped)}; this verdict cannot be promoted"
+    severities = [finding.severity for finding in verdict.findings]
+    said = f"{_count(severities.count(Severity.FAIL), 'failure')}, "
+    if Severity.WAIVED in severities:
+        said += f"{severities.count(Severity.WAIVED)} waived, "
+    said += _count(severities.count(Severity.NOTE), "note")
+    yield f"{verdict.word:<8}  {verdict.recipe}: {said}"
 
 
 def _check_line(report: CheckReport) -> str:
@@ -55,8 +60,7 @@ def _check_line(report: CheckReport) -> str:
 
 def finding_lines(finding: Finding) -> Iterator[str]:
     """Write one finding, a line each for what it says, where it is and what to do."""
-    word = "FAIL" if finding.severity is Severity.FAIL else "note"
-    yield f"       {word}  {finding.code}: {finding.message}"
+    yield f"       {_WORDS[finding.severity]}  {finding.code}: {finding.message}"
     if finding.subject:
         yield f"             subject  {finding.subject}"
     if finding.locked or finding.found:
@@ -67,6 +71,9 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     if finding.place.layer:
         step = f": {finding.place.step}" if finding.place.step else ""
         yield f"             layer    {finding.place.layer} {finding.place.layer_digest}{step}"
+    if finding.accepted is not None:
+        left = _count(finding.accepted.days_left, "day")
+        yield f"             waived until {finding.accepted.expires} ({left} left): {finding.accepted.reason}"
     if finding.hint:
         yield f"             hint: {finding.hint}"
 

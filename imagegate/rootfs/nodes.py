@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Sequence
 
     from imagegate.oci.tar import Kind, TarEntry
@@ -54,6 +55,9 @@ class PathIndex(Protocol):
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory; ``""`` is the root."""
 
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern."""
+
 
 class SortedIndex:
     """An index over nodes that are given at once."""
@@ -73,6 +77,11 @@ class SortedIndex:
         """Yield everything below a directory, in order of path."""
         for found in paths_under(self._paths, path):
             yield self._nodes[found]
+
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern, in order of path."""
+        for path in filter(pattern.fullmatch, self._paths):
+            yield self._nodes[path]
 
 
 def paths_under(paths: Sequence[str], directory: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from imagegate.rootfs.changeset import Changeset
 from imagegate.rootfs.nodes import Node, PathIndex, SortedIndex, ancestors, node_of
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator
 
 # Linux gives up after 40 links (path_resolution(7))
@@ -57,6 +58,10 @@ class FileTree:
             return node
         return None if path in self._removed else self._lower.get(path)
 
+    def below(self, path: str) -> Node | None:
+        """Return what the lower index has at a path, whatever the layers on top did to it."""
+        return self._lower.get(path)
+
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory, in order of path."""
         found = {
@@ -64,6 +69,14 @@ class FileTree:
         }
         prefix = f"{path}/" if path else ""
         found.update((p, n) for p, n in self._upper.items() if p.startswith(prefix))
+        for name in sorted(found):
+            yield found[name]
+
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[Node]:
+        """Yield everything whose whole path fits a pattern, in order of path."""
+        lower = self._lower.matching(pattern)
+        found = {node.path: node for node in lower if node.path not in self._removed}
+        found.update((path, node) for path, node in self._upper.items() if pattern.fullmatch(path))
         for name in sorted(found):
             yield found[name]
 

@@ -10,7 +10,7 @@ from imagegate.attestation.provenance import BuildRecord, provenance
 from imagegate.attestation.result import detailed_result
 from imagegate.attestation.sbom import sbom
 from imagegate.attestation.statement import Subject
-from imagegate.attestation.summary import Expectation, summarise
+from imagegate.attestation.summary import Expectation, policy_digest, summarise
 from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError, RefusedError
 from imagegate.report.document import render_json
@@ -68,7 +68,15 @@ def statements_of(
     moment = timestamp(at)
     result = detailed_result(verdict, lock, image, subject, document=render_json(verdict))
     statements = [
-        summarise(verdict, lock, subject, result=result, verified_at=moment, version=__version__),
+        summarise(
+            verdict,
+            lock,
+            subject,
+            recipe=policy_digest(recipe),
+            result=result,
+            verified_at=moment,
+            version=__version__,
+        ),
         result,
         sbom(lock, subject, created=moment, version=__version__),
     ]
@@ -131,7 +139,7 @@ def expectation(
         subject=subject,
         recipe=recipe.name,
         lock=lock.digest,
-        recipe_digest=recipe.digest,
+        recipe_digest=policy_digest(recipe),
         checks=tuple(check.id for check in CHECKS),
         now=now,
         max_age=max_age,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.errors import AttestationError, LockError
+from imagegate.errors import AttestationError, LockError, UsageError
 from imagegate.report.document import parse_json_report
 from imagegate.signing.locations import open_store
 from imagegate.signing.stored import look_up
 from imagegate.usecases.attest import expectation, subject_of, timestamp
-from imagegate.usecases.build import require_fresh
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import open_judged
+from imagegate.usecases.verify import open_judged, require_fresh
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -36,6 +35,7 @@ def verify_attested(
     now: datetime,
     max_age: timedelta,
     reporter: Reporter,
+    insecure: bool = False,
 ) -> Verdict:
     """Take a stored verdict on a recipe's image if it counts, and judge the image otherwise.
 
@@ -47,27 +47,35 @@ def verify_attested(
         now: the moment.
         max_age: how old a stored verdict may be.
         reporter: is told what counts and what does not.
+        insecure: allow plain http to a registry that is not on loopback.
 
     Raises:
-        UsageError: there is no image, or nothing is kept beside it.
+        UsageError: there is no image.
         LockError: the lock cannot be used.
         ImageError: the image cannot be read.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image)
-    found = attested_verdict(
-        state,
-        lock,
-        source.image,
-        store=open_store(image or f"oci:{workspace.layout(name)}"),
-        verifier=verifier,
-        now=now,
-        max_age=max_age,
-        reporter=reporter,
-    )
+    source = open_judged(workspace, state, image, insecure=insecure)
+    found: AttestedVerdict | None = None
+    try:
+        store = open_store(image or f"oci:{workspace.layout(name)}", insecure=insecure)
+    except UsageError as error:
+        # an archive or an engine keeps none: that is no reason not to judge
+        reporter.say(f"{error.message}: the image is judged from its bytes")
+    else:
+        found = attested_verdict(
+            state,
+            lock,
+            source.image,
+            store=store,
+            verifier=verifier,
+            now=now,
+            max_age=max_age,
+            reporter=reporter,
+        )
     if found is None:
-        verdict, _ = judge(state, lock, source, reporter)
+        verdict, _ = judge(state, lock, source, reporter, today=now.date())
         return verdict
     reporter.say(
         f"`{name}` was judged at {timestamp(found.verified_at)}; "
@@ -128,6 +136,12 @@ def attested_verdict(
         return None
     if not _same(verdict, expected):
         reporter.say(f"does not count: {found.verdict.where}: its details are of another verdict")
+        return None
+    if verdict.policy != state.recipe.policy:
+        reporter.say(f"does not count: {found.verdict.where}: pins or waivers changed since")
+        return None
+    if any(one.accepted and one.accepted.expires < now.date() for one in verdict.findings):
+        reporter.say(f"does not count: {found.verdict.where}: a waiver has expired since")
         return None
     return AttestedVerdict(verdict=verdict, verified_at=found.verdict.verified_at)
 

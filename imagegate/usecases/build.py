@@ -17,11 +17,12 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import open_judged
+from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date
     from pathlib import Path
 
     from imagegate.lock import Lock, LockedWheel
@@ -53,6 +54,7 @@ def build_recipe(
     cache: Path,
     threads: int,
     full_from: str | None,
+    today: date,
     reporter: Reporter,
 ) -> BuildOutcome:
     """Compose, judge, and leave a layout under ``build/<name>``.
@@ -63,6 +65,7 @@ def build_recipe(
         cache: folder for downloads.
         threads: how many threads compress.
         full_from: where the base's bytes are, if the layout shall hold them too.
+        today: the day that waivers are compared with.
         reporter: where progress goes.
 
     Raises:
@@ -99,34 +102,12 @@ def build_recipe(
             "this Python's deflate gives other bytes than zlib: the digest is right, "
             "and will differ from one made elsewhere; diff ids will not"
         )
-    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter)
+    source = open_judged(workspace, state, None)
+    verdict, _ = judge(state, lock, source, reporter, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     write_file(layout.with_name(f"{name}.build.json"), _provenance(composition, lock))
     return BuildOutcome(layout=layout, report=report, composition=composition, verdict=verdict)
-
-
-def require_fresh(state: RecipeState, lock: Lock) -> None:
-    """Refuse to work from a lock that is not the workspace's.
-
-    Raises:
-        LockError: recipe, requirements or assets changed after locking.
-    """
-    name = state.recipe.name
-    stale = [
-        what
-        for what, same in (
-            ("image.toml", lock.contents.recipe == state.recipe.digest),
-            ("requirements.in", lock.contents.requirements == state.requirements_digest),
-            ("the assets", lock.assets == state.assets),
-        )
-        if not same
-    ]
-    if stale:
-        raise LockError(
-            f"the lock of `{name}` is stale: {', '.join(stale)} changed after it was made",
-            hint=f"run `imagegate lock {name}`",
-        )
 
 
 def fetch_wheels(

@@ -16,12 +16,14 @@ from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
-from imagegate.usecases.build import fetch_wheels, require_fresh
+from imagegate.usecases.build import fetch_wheels
 from imagegate.usecases.gate import judge
-from imagegate.usecases.verify import open_judged
+from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from imagegate.engines.container.secrets import Secret
     from imagegate.engines.container.tools import Builder, Engine, EngineName, Network
     from imagegate.lock import Lock
@@ -77,6 +79,7 @@ def build_with_engine(
     choice: EngineChoice,
     cache: Path,
     threads: int,
+    today: date,
     reporter: Reporter,
 ) -> EngineOutcome:
     """Build, read back, judge, and leave a layout under ``build/<name>``.
@@ -87,6 +90,7 @@ def build_with_engine(
         choice: which engine, and how.
         cache: folder for downloads.
         threads: how many threads compress.
+        today: the day that waivers are compared with.
         reporter: where progress goes.
 
     Raises:
@@ -145,7 +149,7 @@ def build_with_engine(
             advance=task.advance,
         )
     write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
-    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter)
+    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     provenance = _provenance(engine, choice, lock, written.digest, identity)

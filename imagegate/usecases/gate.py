@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from imagegate.catalog import new_collector, read_facts
+from imagegate.catalog import new_collector, read_facts, secrets
 from imagegate.catalog.native import links as native_links
-from imagegate.checks import CHECKS
+from imagegate.checks import CHECKS, waivers
 from imagegate.checks.evidence import BaseLayer, Change, Evidence, Proof
 from imagegate.errors import LockError
 from imagegate.facts import Distribution, Facts
 from imagegate.oci.layer import read_layer
 from imagegate.rootfs import FileTree
-from imagegate.verdict import Cost, Verdict
+from imagegate.verdict import Cost, Verdict, accept
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import date
+    from typing import Self
+
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
+    from imagegate.verdict import CheckReport
     from imagegate.workspace import RecipeState
 
 
@@ -32,12 +37,26 @@ class _Meter:
 
 
 def judge(
-    state: RecipeState, lock: Lock, source: ImageSource, reporter: Reporter
+    state: RecipeState,
+    lock: Lock,
+    source: ImageSource,
+    reporter: Reporter,
+    *,
+    today: date,
+    skip: Collection[str] = (),
 ) -> tuple[Verdict, Evidence]:
     """Judge an image by a recipe and its lock.
 
     Reads the manifest, the config and the added layers. A layer of the base is read only where
     its descriptor's digest is not the locked one.
+
+    Args:
+        state: the recipe and what stands beside it.
+        lock: its lock.
+        source: the image.
+        reporter: where progress goes.
+        today: the day that waivers are compared with.
+        skip: ids of checks that are left out; such a verdict never passes.
 
     Raises:
         ImageError: a blob that has to be read is missing, damaged or not what it must be.
@@ -51,20 +70,24 @@ def judge(
     is_prefix = all(proof.proof in (Proof.DESCRIPTOR, Proof.DIFF_ID) for proof in proofs)
     # without the base below, every layer has to be read to say what differs
     added = image.layers[len(proofs) :] if is_prefix else image.layers
-    collector = new_collector()
+    # text that may hold credentials is kept of the added layers alone, and not of files that are
+    # compared with a locked wheel's by hash
+    collector, searching = new_collector(), new_collector(secrets.interest(lock.layer.get))
     tree = FileTree(lock.files if is_prefix else None)
     total = sum(layer.descriptor.size for layer in added if layer.descriptor)
     with reporter.task("reading added layers", total or None) as task:
         for layer in added:
             # a base layer that is not the base's was computed above; its claim is judged there
             judged = layer.number <= len(proofs)
+            keeping = collector if judged else searching
             blob = replace(layer.blob, diff_id=None) if judged else layer.blob
             reading = read_layer(
-                source.open_layer(layer), blob, want=collector.want, progress=task.advance
+                source.open_layer(layer), blob, want=keeping.want, progress=task.advance
             )
-            collector.end_layer(reading.entries)
+            keeping.end_layer(reading.entries)
             tree.apply(reading.entries, layer.number)
             meter.read += reading.compressed
+    collector.absorb(searching)
     changes = _changes(lock, tree, is_prefix=is_prefix)
     touched = [change.path for change in changes]
     known = lock.base.facts if is_prefix else None
@@ -72,6 +95,7 @@ def judge(
     evidence = Evidence(
         recipe=state.recipe,
         requirements=state.requirements_digest,
+        requested=state.requirements,
         assets=state.assets,
         lock=lock,
         image=image,
@@ -82,6 +106,7 @@ def judge(
         added_facts=added_facts,
         facts=_merge(lock.base.facts, added_facts, tree, is_prefix=is_prefix),
         collector=collector,
+        today=today,
     )
     cost = Cost(
         read=meter.read,
@@ -96,10 +121,32 @@ def judge(
         platform=str(image.config.platform),
         base=lock.base.digest,
         lock=lock.digest,
-        reports=tuple(check.judge(evidence) for check in CHECKS),
+        reports=_run_checks(evidence, skip),
         cost=cost,
+        policy=state.recipe.policy,
+        skipped=tuple(check.id for check in CHECKS if check.id in skip),
     )
     return verdict, evidence
+
+
+def _run_checks(evidence: Evidence, skip: Collection[str]) -> tuple[CheckReport, ...]:
+    """Run every check that is not left out, then accept what waivers name."""
+    chosen = [check for check in CHECKS if check.id not in skip]
+    base = str(evidence.lock.base.digest or "scratch")
+    reports, used = accept(
+        [check.judge(evidence) for check in chosen],
+        evidence.recipe.waivers,
+        base,
+        evidence.today,
+    )
+    if waivers.CHECK.id in skip:
+        return reports
+    return tuple(
+        waivers.with_unused(report, evidence, used, skip)
+        if report.check == waivers.CHECK.id
+        else report
+        for report in reports
+    )
 
 
 def _base_layer_count(lock: Lock) -> int:
@@ -218,7 +265,34 @@ def _merge(base: Facts, added: Facts, tree: FileTree, *, is_prefix: bool) -> Fac
         contradictions=base.contradictions,
         native=tuple(sorted({*(r for r in base.native if untouched(r.path)), *added.native})),
         links=tuple(links[path] for path in sorted(links)),
+        elf=_still_there(base.elf, added.elf, tree),
+        packages=_still_there(base.packages, added.packages, tree),
+        loader=_still_there(base.loader, added.loader, tree),
+        startup=_still_there(base.startup, added.startup, tree),
+        interpreters=_still_there(base.interpreters, added.interpreters, tree),
     )
+
+
+class _Located(Protocol):
+    """A fact that was read from one file."""
+
+    @property
+    def path(self) -> str: ...
+
+    def __lt__(self, other: Self, /) -> bool: ...
+
+
+_Fact = TypeVar("_Fact", bound=_Located)
+
+
+def _still_there(
+    base: Iterable[_Fact], added: Iterable[_Fact], tree: FileTree
+) -> tuple[_Fact, ...]:
+    """Combine facts of files that no layer touched with those of files that one wrote."""
+    untouched = (
+        fact for fact in base if (node := tree.get(fact.path)) is not None and node.layer == 0
+    )
+    return tuple(sorted({*untouched, *added}))
 
 
 def _retouched(pin: Distribution, added: Facts) -> bool:

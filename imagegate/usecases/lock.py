@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, read_facts
-from imagegate.catalog.python import freeze, ownership
+from imagegate.catalog import locked_facts, new_collector, ownership, read_facts
+from imagegate.catalog.python import freeze
+from imagegate.catalog.startup import search_order
+from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import ImageError, LockError, UsageError
 from imagegate.facts import Facts
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from imagegate.recipe import Recipe
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState, Workspace
+
+
+# each layer that is read holds up to 40 MB between its threads
+_READ_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +154,14 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
         )
     compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
     with reporter.task("reading the base", compressed) as task:
-        tree, collector = _read_layers(source, task.advance)
+        tree, collector = read_layers(source, task.advance)
     nodes = list(tree.under(""))
     facts = read_facts(tree, collector, [node.path for node in nodes])
-    owners, contradictions = ownership(tree, collector, facts.distributions)
+    owners, contradictions = ownership(tree, collector, facts)
     owned = tuple(replace(node, owner=owners.get(node.path, ""), layer=0) for node in nodes)
     assert recipe.base is not None
+    section = recipe.document.python
+    order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
     return _ReadBase(
         document=BaseDocument(
             image=str(recipe.base),
@@ -161,27 +169,30 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             index=image.index_digest,
             platform=str(recipe.platform),
             compressed=compressed,
-            facts=replace(facts, contradictions=contradictions),
+            facts=replace(locked_facts(facts), contradictions=contradictions),
         ),
         manifest_bytes=image.manifest_bytes,
         config_bytes=image.config_bytes,
         nodes=owned,
-        freeze=freeze(facts.distributions, recipe.document.python.version),
+        freeze=freeze(facts.distributions, section.version, order),
     )
 
 
-def _read_layers(
+def read_layers(
     source: ImageSource, advance: Callable[[int], object]
 ) -> tuple[FileTree, Collector]:
     """Read all layers, some at a time, and apply them in order."""
     lock = threading.Lock()
+    stopped = threading.Event()
 
     def counted(count: int) -> None:
+        if stopped.is_set():
+            raise _StoppedError
         with lock:
             advance(count)
 
     def one(layer: Layer) -> tuple[LayerReading, Collector]:
-        collector = new_collector()
+        collector = new_collector(*OWNERSHIP_INTERESTS)
         reading = read_layer(
             source.open_layer(layer), layer.blob, want=collector.want, progress=counted
         )
@@ -190,7 +201,8 @@ def _read_layers(
 
     everything = new_collector()
     tree = FileTree()
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    workers = min(os.cpu_count() or 1, _READ_AT_ONCE)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
         pending = [pool.submit(one, layer) for layer in source.image.layers]
         try:
             for layer, future in zip(source.image.layers, pending, strict=True):
@@ -198,9 +210,15 @@ def _read_layers(
                 tree.apply(reading.entries, layer.number)
                 everything.absorb(collector)
         except BaseException:
+            # a layer may have gigabytes to go; its next read ends it
+            stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return tree, everything
+
+
+class _StoppedError(Exception):
+    """Ends the reading of a layer that nobody waits for any more."""
 
 
 def base_location(workspace: Workspace, recipe: Recipe) -> str:

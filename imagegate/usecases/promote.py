@@ -81,9 +81,9 @@ def promote_recipe(
     promoted_at: datetime,
     promoted_by: str,
     reporter: Reporter,
+    signer: Signer | None = None,
     push: Push | None = None,
     insecure: bool = False,
-    signer: Signer | None = None,
 ) -> PromoteOutcome:
     """Publish a recipe's image for launchers, if it passes.
 
@@ -94,22 +94,22 @@ def promote_recipe(
         promoted_at: when.
         promoted_by: who.
         reporter: where progress goes.
+        signer: signs the image and its statements before the profile names it.
         push: where the image goes before the profile names it; it stays where it is if ``None``.
         insecure: allow plain http to a registry that `image` names.
-        signer: signs the image and its statements, where it is then, before the profile names it.
 
     Raises:
         RefusedError: the image passed and has no manifest digest that could be published.
+        AttestationError: what was signed does not count where it was put.
         BlobMissing: a layer has to be pushed and is nowhere.
         DigestMismatch: the registry keeps or serves other bytes than it was given.
         FetchError: the registry refuses or fails.
-        AttestationError: what was signed does not count where it was put.
         ProfileError: the profile cannot be written.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, evidence = judge(state, lock, source, reporter)
+    verdict, evidence = judge(state, lock, source, reporter, today=promoted_at.date())
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)
     if verdict.image is None:
@@ -124,14 +124,14 @@ def promote_recipe(
         pushed, moved = _push(workspace, state.recipe, source, push, reporter)
         repository = pushed.name
     if signer is not None:
-        kept = f"{pushed.name}@{pushed.digest}" if pushed is not None else image
         # before the profile: launchers never read of an image whose signature is not there
+        where = f"{repository}@{verdict.image}" if pushed is not None else image
         sign_verdict(
             workspace,
             verdict,
             evidence,
             store=open_store(
-                kept or f"oci:{workspace.layout(name)}",
+                where or f"oci:{workspace.layout(name)}",
                 insecure=insecure or (push is not None and push.insecure),
             ),
             signer=signer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.errors import UsageError
+from imagegate.errors import LockError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
@@ -13,8 +13,12 @@ from imagegate.sources.registry import RegistrySource, is_loopback
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import date
+
     from imagegate.checks.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
+    from imagegate.lock import Lock
     from imagegate.oci.image import ImageSource
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
@@ -26,7 +30,9 @@ def verify_recipe(
     name: str,
     *,
     image: str | None,
+    today: date,
     reporter: Reporter,
+    skip: Collection[str] = (),
     insecure: bool = False,
     probe_with: EngineName | None = None,
 ) -> tuple[Verdict, Evidence]:
@@ -36,7 +42,9 @@ def verify_recipe(
         workspace: where the recipe and its lock are.
         name: the recipe.
         image: where the image is, its build if ``None``.
+        today: the day that waivers are compared with.
         reporter: where progress goes; told what a registry sent.
+        skip: ids of checks that are left out; such a verdict never passes.
         insecure: allow plain http to a registry that is not on loopback.
         probe_with: the engine that runs the image and asks it about itself; not run if ``None``.
 
@@ -49,9 +57,9 @@ def verify_recipe(
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, evidence = judge(state, lock, source, reporter)
+    verdict, evidence = judge(state, lock, source, reporter, today=today, skip=skip)
     if probe_with is not None:
-        verdict, evidence = _probed(verdict, evidence, source, probe_with, reporter)
+        verdict = _probed(verdict, evidence, source, probe_with, reporter)
     if isinstance(source, RegistrySource):
         traffic = source.client.traffic
         reporter.say(
@@ -67,8 +75,8 @@ def _probed(
     source: ImageSource,
     engine_name: EngineName,
     reporter: Reporter,
-) -> tuple[Verdict, Evidence]:
-    """Run the judged image, by its id, and add what it says to the verdict and its evidence."""
+) -> Verdict:
+    """Run the judged image, by its id, and add what it says to the verdict."""
     from imagegate.checks.probe import PROBE
     from imagegate.engines.container.probe import identities_of, probe, pull
     from imagegate.engines.container.tools import find_engine
@@ -89,8 +97,50 @@ def _probed(
             {reading.path for reading in evidence.facts.native if reading.component == "nccl"}
         ),
     )
-    evidence = replace(evidence, observation=observation)
-    return replace(verdict, reports=(*verdict.reports, PROBE.judge(evidence))), evidence
+    report = PROBE.judge(replace(evidence, observation=observation))
+    return replace(verdict, reports=(*verdict.reports, report))
+
+
+def verify_static(workspace: Workspace, name: str) -> str:
+    """Compare a lock with the recipe, the requirements and the assets as they are; no image is read.
+
+    Returns:
+        What was compared.
+
+    Raises:
+        UsageError: there is no such recipe, or it cannot be used.
+        LockError: the lock is missing, damaged, edited or stale.
+    """
+    state = workspace.state(name)
+    lock = workspace.lock(name)
+    require_fresh(state, lock)
+    return (
+        f"lock {lock.digest} fits image.toml, {len(state.requirements)} requirements "
+        f"and {len(state.assets)} assets"
+    )
+
+
+def require_fresh(state: RecipeState, lock: Lock) -> None:
+    """Refuse to work from a lock that is not the workspace's.
+
+    Raises:
+        LockError: recipe, requirements or assets changed after locking.
+    """
+    name = state.recipe.name
+    stale = [
+        what
+        for what, same in (
+            ("image.toml", lock.contents.recipe == state.recipe.digest),
+            ("requirements.in", lock.contents.requirements == state.requirements_digest),
+            ("the assets", lock.assets == state.assets),
+        )
+        if not same
+    ]
+    if stale:
+        raise LockError(
+            f"the lock of `{name}` is stale: {', '.join(stale)} changed after it was made",
+            hint=f"run `imagegate lock {name}`",
+        )
 
 
 def open_judged(

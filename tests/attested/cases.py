@@ -9,7 +9,7 @@ from imagegate.attestation.provenance import BuildRecord, provenance
 from imagegate.attestation.result import detailed_result
 from imagegate.attestation.sbom import sbom
 from imagegate.attestation.statement import Statement, Subject
-from imagegate.attestation.summary import summarise
+from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.report.document import render_json
 from imagegate.verdict import CheckReport, Finding, Place, Severity, Verdict
 
@@ -47,7 +47,13 @@ class Judged:
         record = BuildRecord.parse(path.read_bytes(), str(path))
         return {
             "summary": summarise(
-                verdict, lock, self.subject, result=result, verified_at=at, version=VERSION
+                verdict,
+                lock,
+                self.subject,
+                recipe=policy_digest(self.evidence.recipe),
+                result=result,
+                verified_at=at,
+                version=VERSION,
             ),
             "result": result,
             "provenance": provenance(record, self.evidence.recipe, lock, self.subject),
@@ -74,7 +80,11 @@ def with_failure(verdict: Verdict, **changes: str) -> Verdict:
             layer_digest="sha256:" + "a" * 64,
             step="RUN pip install -U torch\n# x",
         ),
-        **texts,
+        subject=texts["subject"],
+        message=texts["message"],
+        locked=texts["locked"],
+        found=texts["found"],
+        hint=texts["hint"],
     )
     reports = tuple(
         replace(report, findings=(finding,)) if report.check == "python.pins" else report

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from imagegate.usecases.ports import Silent
@@ -17,6 +19,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="session")
 def judged(built: Built) -> Judged:
-    verdict, evidence = verify_recipe(built.workspace, "served", image=None, reporter=Silent())
+    verdict, evidence = verify_recipe(
+        built.workspace, "served", image=None, today=date(2026, 11, 29), reporter=Silent()
+    )
     assert verdict.passed
     return Judged(built, verdict, evidence)

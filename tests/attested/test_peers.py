@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from tests.attested.cases import Judged
 
-pytestmark = pytest.mark.engines
+pytestmark = pytest.mark.peers
 
 # what cosign calls each statement that a promotion writes
 TYPES = {
@@ -301,3 +302,29 @@ def test_a_verdict_stored_in_a_registry_counts(signed: Signed) -> None:
     )
     assert "was judged at" in heard.text
     assert verdict == signed.scene.judged.verdict
+
+
+def test_writers_at_the_same_time_lose_nothing_in_a_registry(
+    judged: Judged, registry: str, tmp_path: Path
+) -> None:
+    scene = Scene(judged, tmp_path / "scene", generate("ed25519"))
+    client = RegistryClient(registry)
+    layout = open_image(f"oci:{scene.layout}")
+    base = open_image(f"oci:{scene.workspace.root / 'base'}")
+    push_image(RegistrySink(client, "team/busy"), layout.image, (layout, base))
+    statements = list(scene.judged.statements().values())
+    signers = [generate("ed25519") for _ in range(4)]
+
+    def write(signer: KeySigner) -> None:
+        store = RegistryStore(RegistryClient(registry), "team/busy")
+        publish(store, scene.subject, statements, signer, created="2026-11-29T12:00:00Z")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, signers))
+    store = RegistryStore(client, "team/busy")
+    # the fallback index of a registry without the referrers API
+    assert len(store.referrers(scene.subject.digest)) == 4 * 5
+    for suffix, each in (("sig", 1), ("att", 4)):
+        content = store.find_manifest(f"sha256-{scene.subject.digest.encoded}.{suffix}")
+        assert content is not None
+        assert len(json.loads(content)["layers"]) == 4 * each

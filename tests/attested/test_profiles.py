@@ -68,6 +68,18 @@ def test_a_missing_or_unknown_name_is_a_loud_error_and_there_is_no_default(
     assert "IMAGE=" not in captured.out
 
 
+def test_the_shell_completes_published_names(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.shell_completion import BashComplete
+
+    from imagegate.cli import cli
+
+    monkeypatch.chdir(root)
+    complete = BashComplete(cli, {}, "imagegate", "_IMAGEGATE_COMPLETE")
+    found = complete.get_completions(["profile", "show"], "se")
+    assert [item.value for item in found] == ["served"]
+    assert complete.get_completions(["profile", "show"], "x") == []
+
+
 def test_check_holds_after_a_promotion(root: Path) -> None:
     assert run(["profile", "check", "served", "-w", str(root)]) == 0
 
@@ -266,7 +278,7 @@ def test_they_read_every_value_alike_that_a_profile_can_hold(
     _all_alike(tmp_path_factory.mktemp("launchers"), named)
 
 
-@pytest.mark.engines
+@pytest.mark.peers
 def test_docker_compose_reads_the_published_profile_alike(root: Path, tmp_path: Path) -> None:
     path = root / "profiles/served.env"
     values = {f"V{number}": value for number, value in enumerate(TEMPTING)}
@@ -279,7 +291,7 @@ def test_docker_compose_reads_the_published_profile_alike(root: Path, tmp_path: 
     file.write_text(json.dumps(compose))
     program = shutil.which("docker-compose")
     assert program, "`docker-compose` is needed for this test"
-    command = [program, "-f", str(file), "config", "--format", "json", "--no-interpolate"]
+    command = [program, "-f", str(file), "config", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     published = dict(line.split("=", 1) for line in path.read_text().splitlines())
     environment = json.loads(done.stdout)["services"]["served"]["environment"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import given, strategies as st
+from packaging.utils import canonicalize_name
 
 from imagegate.attestation.provenance import BuildRecord, provenance
 from imagegate.attestation.sbom import components
@@ -22,12 +25,13 @@ from imagegate.attestation.statement import (
     parse_statement,
     pre_authentication_encoding,
 )
-from imagegate.attestation.summary import summarise
+from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.catalog.python import freeze
 from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError
 from imagegate.oci.digest import Digest
 from imagegate.report.document import parse_json_report, render_json
+from imagegate.workspace import Workspace
 from tests.attested.cases import NOW, VERSION, Judged, nothing_compared, with_failure
 
 if TYPE_CHECKING:
@@ -80,7 +84,9 @@ def test_the_summary_has_what_slsa_requires(judged: Judged) -> None:
     )
     lock = judged.evidence.lock
     assert summary["policy"]["digest"] == {"sha256": lock.digest.encoded}
-    assert summary["policy"]["annotations"] == {"recipe": str(judged.evidence.recipe.digest)}
+    assert summary["policy"]["annotations"] == {
+        "recipe": str(policy_digest(judged.evidence.recipe))
+    }
     assert summary["verificationResult"] == "PASSED"
     # "inputAttestations": each with a digest, none left out
     assert summary["inputAttestations"] == [
@@ -123,6 +129,7 @@ def test_a_verdict_on_another_image_or_by_another_lock_is_not_summarised(judged:
                 verdict,
                 judged.evidence.lock,
                 judged.subject,
+                recipe=policy_digest(judged.evidence.recipe),
                 result=result,
                 verified_at=NOW,
                 version=VERSION,
@@ -189,6 +196,26 @@ def test_the_bill_of_materials_equals_pip_freeze_and_hashes_everything(judged: J
     assert all(len(one["hashes"][0]["content"]) == 64 for one in listed)
     # purl-spec: `+` of a local version is written %2B
     assert "pkg:pypi/torch@2.13.0%2Bcu130" in [one["purl"] for one in listed]
+
+
+def test_the_shipped_images_bill_lists_every_distribution_with_purl_and_hash() -> None:
+    """The lock of ``glm``: what pip freezes in the base, and what the layer adds to it."""
+    folder = Path(__file__).parents[2]
+    listed = components(Workspace(folder).lock("glm"))
+    frozen = (folder / "locks/glm/freeze.txt").read_text().splitlines()
+    required = (folder / "locks/glm/requirements.txt").read_text().splitlines()
+    lines = [*frozen, *(line.partition(" ")[0] for line in required)]
+    expected = {canonicalize_name(line.partition("==")[0]): line for line in lines}
+    # pip leaves itself out of its freeze
+    assert {
+        canonicalize_name(one.name): f"{one.name}=={one.version}"
+        for one in listed
+        if canonicalize_name(one.name) != "pip"
+    } == expected
+    assert len(expected) > 200
+    assert all(re.fullmatch("[0-9a-f]{64}", one.sha256) for one in listed)
+    assert len({one.purl for one in listed}) == len(listed)
+    assert {one.hashed for one in listed if one.origin == "layer"} == {"wheel"}
 
 
 def test_a_components_hash_follows_the_files_that_the_distribution_owns(judged: Judged) -> None:

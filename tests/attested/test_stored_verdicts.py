@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +30,7 @@ from imagegate.usecases.attested import verify_attested
 from imagegate.usecases.verify import verify_recipe
 from imagegate.workspace import Workspace
 from tests.attested.cases import Judged, with_failure
+from tests.images import write_layout_archive
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -159,6 +160,23 @@ def test_nothing_stored_is_judged_from_bytes(scene: Scene) -> None:
     assert verdict.passed
 
 
+def test_an_archive_keeps_no_verdict_and_is_judged_from_bytes(scene: Scene, tmp_path: Path) -> None:
+    scene.sign()
+    archive = write_layout_archive(tmp_path / "image.tar", scene.layout)
+    heard = Heard()
+    verdict = verify_attested(
+        scene.workspace,
+        "served",
+        image=f"oci-archive:{archive}",
+        verifier=scene.signer.verifier,
+        now=NOW,
+        max_age=WEEK,
+        reporter=heard,
+    )
+    assert not _counts(heard)
+    assert verdict.passed
+
+
 def test_a_failed_verdict_cannot_be_signed(scene: Scene) -> None:
     with pytest.raises(RefusedError, match="did not pass"):
         sign_verdict(
@@ -258,6 +276,25 @@ def test_a_summary_of_the_lock_before_does_not_count_after_the_recipe_changed(
     assert not _counts(heard)
     assert "the assets changed" in heard.text
     assert not verdict.passed
+
+
+def test_a_summary_does_not_count_after_the_policy_changed_without_a_new_lock(
+    scene: Scene,
+) -> None:
+    scene.sign()
+    toml = scene.workspace.root / "images/served/image.toml"
+    toml.write_text(toml.read_text().replace('MAX_JOBS = "16"', 'MAX_JOBS = "8"'))
+    verdict, heard = scene.ask()
+    assert not _counts(heard)
+    assert "another recipe" in heard.text
+    assert verdict.passed
+
+
+def test_a_summary_still_counts_after_a_comment_changed(scene: Scene) -> None:
+    scene.sign()
+    toml = scene.workspace.root / "images/served/image.toml"
+    toml.write_text(f"# a comment\n{toml.read_text()}")
+    assert _counts(scene.ask()[1])
 
 
 @pytest.mark.parametrize(
@@ -447,7 +484,9 @@ def test_a_signed_image_that_is_pinned_by_an_index_is_signed_under_both_digests(
     folder = tmp_path / "wrapped"
     index = _wrap(scene, folder)
     location = f"oci:{folder}@{index}"
-    verdict, evidence = verify_recipe(scene.workspace, "served", image=location, reporter=Heard())
+    verdict, evidence = verify_recipe(
+        scene.workspace, "served", image=location, today=date(2026, 11, 29), reporter=Heard()
+    )
     assert open_image(location).image.index_digest == index
     published = sign_verdict(
         scene.workspace,

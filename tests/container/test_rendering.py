@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import date
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -187,7 +188,7 @@ def test_report_of_a_passing_image(
 ) -> None:
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, workspace.lock("demo"), source, Silent())
+    verdict, _ = judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))
 
     assert without_digests(render_text(verdict, details=details)) == snapshot
 
@@ -197,6 +198,6 @@ def test_report_of_a_failing_image(world: World, snapshot: SnapshotAssertion) ->
     workspace = Workspace(world.root)
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, workspace.lock("demo"), source, Silent())
+    verdict, _ = judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))
 
     assert without_digests(render_text(verdict)) == snapshot

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from imagegate.cli import run as imagegate
@@ -239,7 +240,7 @@ def look_inside(site: Site, layout: Path) -> Inside:
     workspace = Workspace(site.root)
     state, lock = workspace.state("demo"), workspace.lock("demo")
     source = open_judged(workspace, state, f"oci:{layout}")
-    _, evidence = judge(state, lock, source, Silent())
+    _, evidence = judge(state, lock, source, Silent(), today=date(2026, 11, 29))
     explained = {"RECORD", "INSTALLER", "REQUESTED"}
     launchers = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
     files = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -24,7 +25,7 @@ def evidence(built_once: World) -> Evidence:
     workspace = Workspace(built_once.root)
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    return judge(state, workspace.lock("demo"), source, Silent())[1]
+    return judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))[1]
 
 
 def honest(evidence: Evidence) -> Observation:

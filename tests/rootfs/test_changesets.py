@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import permutations
 
 import pytest
 
@@ -175,8 +176,10 @@ def test_a_hard_link_to_a_file_of_a_lower_layer() -> None:
     assert (node(tree, "g").sha256, node(tree, "g").layer) == (sha256(b"below"), 2)
 
 
-def test_hard_links_to_links_may_stand_in_any_order() -> None:
-    tree = tree_of([("c", HardLink("b")), ("b", HardLink("a")), ("a", b"x")])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_hard_links_to_links_may_stand_in_any_order(order: tuple[int, ...]) -> None:
+    entries: list[tuple[str, Content]] = [("c", HardLink("b")), ("b", HardLink("a")), ("a", b"x")]
+    tree = tree_of([entries[position] for position in order])
     assert {node(tree, name).sha256 for name in "abc"} == {sha256(b"x")}
 
 
@@ -206,12 +209,13 @@ def test_a_hard_link_to_no_file_is_an_error(layer: dict[str, Content]) -> None:
         tree_of(layer)
 
 
-def test_a_long_chain_of_hard_links_is_followed_once() -> None:
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_long_chain_of_hard_links_is_followed_once(step: int) -> None:
     count = 20_000
     chain: list[tuple[str, Content]] = [
         (f"l{number}", HardLink(f"l{number + 1}")) for number in range(count)
     ]
-    tree = tree_of([*chain, (f"l{count}", b"end")])
+    tree = tree_of([*chain[::step], (f"l{count}", b"end")])
     assert node(tree, "l0").sha256 == sha256(b"end")
 
 

@@ -1,0 +1,228 @@
+"""What a Python interpreter obeys when it starts, and in which order it looks for modules.
+
+Interpreters and their site directories are found by structure, so that several in one image, a
+virtual environment and a conda environment are told apart.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from imagegate.catalog.collect import Interest, WholeText
+from imagegate.facts import Interpreter, StartupFile
+from imagegate.oci.tar import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from imagegate.catalog.collect import Collector
+    from imagegate.facts import SiteDirectory
+    from imagegate.rootfs import FileTree, Node
+
+_PTH = re.compile(r"(?:.*/)?python3(?:\.\d+)?t?/(?:site|dist)-packages/[^/]+\.pth")
+_CUSTOMIZE = re.compile(r"(?:.*/)?(?:site|user)customize(?:\.py|\.abi3\.so|\.so|/__init__\.py)")
+_PROGRAM = re.compile(r"(?:.*/)?bin/python(?P<python>3\.\d+)t?")
+_VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
+# folders of a system's own interpreter; its site directories share both (Debian's site.py)
+_USER_PREFIX = "root/.local"
+_SYSTEM_PREFIXES = ("usr/local", "usr")
+
+INTERESTS = (
+    Interest(
+        name="startup", pattern=re.compile(rf"{_PTH.pattern}|{_CUSTOMIZE.pattern}"), keep=WholeText
+    ),
+    Interest(name="venv", pattern=_VENV, keep=WholeText),
+)
+
+
+def is_startup(path: str) -> bool:
+    """Say whether an interpreter obeys a file of this path, if its folder is searched."""
+    return bool(_PTH.fullmatch(path) or _CUSTOMIZE.fullmatch(path))
+
+
+def startup_files(collector: Collector, nodes: Iterable[Node]) -> tuple[StartupFile, ...]:
+    """Read the files that interpreters obey when they start."""
+    found = []
+    for node in nodes:
+        if node.kind is Kind.DIRECTORY or not is_startup(node.path):
+            continue
+        content = collector.extract("startup", node)
+        if node.path.endswith(".pth"):
+            code, inserts = parse_pth(content)
+        else:
+            code, inserts = (f"import {_module(node.path)}",), ()
+        found.append(StartupFile(path=node.path, code=code, inserts=inserts, sha256=node.sha256))
+    return tuple(sorted(found))
+
+
+def parse_pth(content: bytes | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Divide a ``.pth`` into lines that are executed and lines that name folders (module ``site``).
+
+    Content that is not known counts as code.
+    """
+    if content is None:
+        return ("(not read)",), ()
+    code: list[str] = []
+    inserts: list[str] = []
+    for line in content.decode("utf-8-sig", "replace").splitlines():
+        line = line.rstrip()
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith(("import ", "import\t")):
+            code.append(line)
+        else:
+            inserts.append(line)
+    return tuple(code), tuple(inserts)
+
+
+def _module(path: str) -> str:
+    return "usercustomize" if "usercustomize" in path else "sitecustomize"
+
+
+def interpreters(collector: Collector, nodes: Iterable[Node]) -> tuple[Interpreter, ...]:
+    """List interpreters and virtual environments."""
+    found = []
+    for node in nodes:
+        program = _PROGRAM.fullmatch(node.path)
+        if program is not None and node.kind in (Kind.FILE, Kind.SYMLINK):
+            found.append(Interpreter(path=node.path, python=program["python"]))
+        elif _VENV.fullmatch(node.path) and node.kind is Kind.FILE:
+            content = (collector.extract("venv", node) or b"").decode("utf-8", "replace")
+            shares = re.search(
+                r"^\s*include-system-site-packages\s*=\s*true\s*$",
+                content,
+                re.MULTILINE | re.IGNORECASE,
+            )
+            found.append(Interpreter(path=node.path, system_sites=shares is not None))
+    return tuple(sorted(found))
+
+
+def prefix_of(interpreter: str) -> str:
+    """Return an interpreter's prefix without leading slash: the folder above its ``bin``."""
+    return posixpath.dirname(posixpath.dirname(interpreter)).strip("/")
+
+
+def search_order(
+    interpreter: str,
+    python: str,
+    sites: Sequence[SiteDirectory],
+    known: Iterable[Interpreter] = (),
+) -> tuple[str, ...]:
+    """Order the site directories that an interpreter searches (module ``site``; Debian's patch).
+
+    Args:
+        interpreter: its path.
+        python: its ``major.minor``.
+        sites: all site directories of the image.
+        known: all interpreters and virtual environments of the image.
+
+    Returns:
+        The site directories that are its own, first searched first; all that fit the version
+        where none lies under its prefix.
+    """
+    prefix = prefix_of(interpreter)
+    venv = next((i for i in known if i.path == f"{prefix}/pyvenv.cfg"), None)
+    prefixes = [prefix]
+    if prefix in _SYSTEM_PREFIXES:
+        prefixes = list(_SYSTEM_PREFIXES)
+    elif venv is not None and venv.system_sites:
+        prefixes += _SYSTEM_PREFIXES
+    fitting = [site for site in sites if site.python in (python, "3")]
+    if prefix in _SYSTEM_PREFIXES:
+        # the user's own site directory comes before all others; images run as root
+        prefixes.insert(0, _USER_PREFIX)
+    ranked = [
+        (prefixes.index(owner), site.python == "3", site.path)
+        for site in fitting
+        if (owner := _owner(site.path, prefixes)) is not None
+    ]
+    if not ranked:
+        return tuple(sorted(site.path for site in fitting))
+    return tuple(path for _, _, path in sorted(ranked))
+
+
+def _owner(site: str, prefixes: Sequence[str]) -> str | None:
+    """Return the prefix whose ``lib`` or ``lib64`` a site directory lies in."""
+    for prefix in prefixes:
+        lead = f"{prefix}/" if prefix else ""
+        if re.fullmatch(rf"{re.escape(lead)}lib(?:64)?/python[^/]+/(?:site|dist)-packages", site):
+            return prefix
+    return None
+
+
+def module_path(
+    tree: FileTree,
+    pythonpath: str,
+    sites: Sequence[str],
+    python: str,
+    startup: Iterable[StartupFile] = (),
+) -> tuple[str, ...]:
+    """Return the folders of ``sys.path`` in order, as far as files tell (module ``site``).
+
+    First the folders of ``PYTHONPATH``, then the standard library, then each site directory with
+    the folders that its ``.pth`` files name.
+    """
+    inserted: dict[str, list[str]] = {}
+    for file in startup:
+        site = posixpath.dirname(file.path)
+        inserted.setdefault(site, []).extend(
+            posixpath.normpath(posixpath.join("/", site, line)).lstrip("/") for line in file.inserts
+        )
+    order = [entry.strip("/") for entry in pythonpath.split(":") if entry.startswith("/")]
+    order += _standard_library(tree, sites, python)
+    for site in sites:
+        order.append(site)
+        order += inserted.get(site, [])
+    return tuple(dict.fromkeys(tree.resolve(folder) or folder for folder in order))
+
+
+def _standard_library(tree: FileTree, sites: Sequence[str], python: str) -> list[str]:
+    parents = [posixpath.dirname(site) for site in sites]
+    candidates = dict.fromkeys(
+        [*parents, f"usr/lib/python{python}", f"usr/local/lib/python{python}"]
+    )
+    return [folder for folder in candidates if tree.get(f"{folder}/os.py") is not None]
+
+
+_MODULE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\.(?:cpython-|abi3)[^/]*)?\.(?:py|so)")
+
+
+def importable(tree: FileTree, folder: str) -> dict[str, str]:
+    """Name the modules that can be imported from a folder, each with the path that makes it one.
+
+    A folder without ``__init__`` is a namespace portion (PEP 420): it shadows nothing.
+    """
+    found: dict[str, str] = {}
+    prefix = f"{folder}/" if folder else ""
+    for node in tree.under(folder):
+        name, slash, rest = node.path[len(prefix) :].partition("/")
+        if not slash and node.kind is not Kind.DIRECTORY:
+            match = _MODULE.fullmatch(name)
+            if match is not None:
+                found.setdefault(match["name"], node.path)
+        elif rest == "__init__.py" and name.isidentifier():
+            found[name] = node.path
+    return found
+
+
+def modules_of(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the names of modules that paths relative to a folder of ``sys.path`` make importable."""
+    for path in paths:
+        name, _, _ = path.partition("/")
+        match = _MODULE.fullmatch(name)
+        if match is not None or name.isidentifier():
+            yield match["name"] if match else name
+
+
+def module_at(tree: FileTree, folder: str, module: str) -> str | None:
+    """Return the path that makes a module importable from a folder, ``None`` where nothing does.
+
+    The order is that of Python's path finder: packages, extension modules, sources.
+    """
+    lead = f"{folder}/{module}" if folder else module
+    for path in (f"{lead}/__init__.py", f"{lead}.abi3.so", f"{lead}.so", f"{lead}.py"):
+        if tree.get(path) is not None:
+            return path
+    return None

@@ -1,0 +1,179 @@
+"""Packages of the system: dpkg's databases and conda environments, read from files alone."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from imagegate.catalog.collect import Interest, WholeText
+from imagegate.facts import SystemPackage
+from imagegate.oci.tar import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from imagegate.catalog.collect import Collector
+    from imagegate.rootfs import FileTree, Node
+
+DPKG = "dpkg"
+CONDA = "conda"
+STATUS = "var/lib/dpkg/status"
+# distroless images have one stanza a file here, and beside it the package's md5sums
+STATUS_FOLDER = "var/lib/dpkg/status.d"
+_INFO = "var/lib/dpkg/info"
+_INSTALLED = "install ok installed"
+# databases of other package managers; they are not read, and checks say so
+OTHER_DATABASES = (
+    "var/lib/rpm/rpmdb.sqlite",
+    "var/lib/rpm/Packages",
+    "usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "lib/apk/db/installed",
+)
+_CONDA_META = re.compile(r"(?:.*/)?conda-meta/[^/]+\.json")
+_LISTING = re.compile(
+    rf"{_INFO}/(?P<package>[^/]+)\.(?:list|md5sums)|{STATUS_FOLDER}/(?P<single>[^/]+)\.md5sums"
+)
+_FIELD = re.compile(r"(?P<name>[^\s:]+):[ \t]*(?P<value>.*)")
+
+INTERESTS = (
+    Interest(
+        name="dpkg status",
+        pattern=re.compile(rf"{STATUS}|{STATUS_FOLDER}/[^/]+(?<!\.md5sums)"),
+        keep=WholeText,
+    ),
+    Interest(name="conda meta", pattern=_CONDA_META, keep=WholeText),
+)
+# who owns which file is asked once, when a base is locked
+OWNERSHIP_INTERESTS = (Interest(name="dpkg listing", pattern=_LISTING, keep=WholeText),)
+
+
+def stanzas(text: str) -> Iterator[dict[str, str]]:
+    """Split a control file into stanzas (deb822(5)); of a field's text its first line is kept."""
+    stanza: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            if stanza:
+                yield stanza
+            stanza = {}
+            continue
+        match = _FIELD.fullmatch(line)
+        if match is not None and not line[0].isspace():
+            stanza[match["name"].lower()] = match["value"].strip()
+    if stanza:
+        yield stanza
+
+
+def parse_status(text: str, path: str) -> tuple[SystemPackage, ...]:
+    """Read dpkg's status, or one file of ``status.d``, where an absent Status means installed.
+
+    A stanza without ``Version`` is a package that is only known by name; it has no pin.
+    """
+    absent = _INSTALLED if path.startswith(f"{STATUS_FOLDER}/") else ""
+    return tuple(
+        SystemPackage(
+            manager=DPKG,
+            name=stanza["package"],
+            architecture=stanza.get("architecture", ""),
+            version=stanza["version"],
+            state=stanza.get("status", absent),
+            path=path,
+        )
+        for stanza in stanzas(text)
+        if stanza.get("package") and stanza.get("version")
+    )
+
+
+def parse_conda(text: str, path: str) -> tuple[SystemPackage, ...]:
+    """Read one file of ``conda-meta``; one that names no package gives nothing."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(document, dict) or not document.get("name") or not document.get("version"):
+        return ()
+    return (
+        SystemPackage(
+            manager=CONDA,
+            name=str(document["name"]),
+            architecture=str(document.get("build", "")),
+            version=str(document["version"]),
+            state="installed",
+            path=path,
+        ),
+    )
+
+
+def is_installed(package: SystemPackage) -> bool:
+    """Say whether dpkg counts a package as installed: the third of its Status words."""
+    return package.state.split()[-1:] == ["installed"]
+
+
+def is_held(package: SystemPackage) -> bool:
+    """Say whether a package is on hold: the first of its Status words."""
+    return package.state.split()[:1] == ["hold"]
+
+
+def packages(collector: Collector, nodes: Iterable[Node]) -> tuple[SystemPackage, ...]:
+    """Read every package that the given files of a tree record."""
+    found: set[SystemPackage] = set()
+    for node in nodes:
+        if node.kind is not Kind.FILE:
+            continue
+        status = collector.extract("dpkg status", node)
+        if status is not None and (node.path == STATUS or _is_single(node.path)):
+            found.update(parse_status(status.decode("utf-8", "replace"), node.path))
+        meta = collector.extract("conda meta", node)
+        if meta is not None and _CONDA_META.fullmatch(node.path):
+            found.update(parse_conda(meta.decode("utf-8", "replace"), node.path))
+    return tuple(sorted(found))
+
+
+def _is_single(path: str) -> bool:
+    return posixpath.dirname(path) == STATUS_FOLDER and not path.endswith(".md5sums")
+
+
+def label(package: SystemPackage) -> str:
+    """Name a package as the owner column of an index has it; never with two equals signs."""
+    return f"{package.name}:{package.architecture}={package.version}"
+
+
+def ownership(
+    tree: FileTree, collector: Collector, packages: Iterable[SystemPackage]
+) -> Mapping[str, str]:
+    """Say which Debian package owns each path, by ``info/*.list`` and ``*.md5sums``.
+
+    Lists have paths as the package ships them (``/lib/…``); where a folder on the way is a link,
+    as with a merged ``/usr``, the path behind it is meant.
+    """
+    labels = {}
+    for package in packages:
+        if package.manager == DPKG and is_installed(package):
+            labels[package.name] = labels[f"{package.name}:{package.architecture}"] = label(package)
+    owners: dict[str, str] = {}
+    resolved: dict[str, str] = {}
+    for folder in (_INFO, STATUS_FOLDER):
+        for node in tree.under(folder):
+            match = _LISTING.fullmatch(node.path)
+            owner = labels.get(match["package"] or match["single"]) if match else None
+            content = collector.extract("dpkg listing", node) if owner else None
+            if owner is None or content is None:
+                continue
+            for path in _listed(content.decode("utf-8", "surrogateescape"), node.path):
+                directory, slash, name = path.rpartition("/")
+                if directory not in resolved:
+                    resolved[directory] = tree.resolve(directory) or directory
+                real = f"{resolved[directory]}{slash}{name}".lstrip("/")
+                found = tree.get(real)
+                if found is not None and found.kind is not Kind.DIRECTORY:
+                    owners.setdefault(real, owner)
+    return owners
+
+
+def _listed(text: str, path: str) -> Iterator[str]:
+    for line in text.splitlines():
+        name = line.split("  ", 1)[-1] if path.endswith(".md5sums") else line
+        name = name.strip().strip("/").removeprefix("./")
+        if name and name != ".":
+            yield name

@@ -1,0 +1,174 @@
+"""``config.moves``: is the container started as the base and the recipe say."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING
+
+from imagegate.checks.evidence import Check, Evidence, Findings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from imagegate.verdict import CheckReport
+
+# variables that choose which libraries, modules, packages and kernels are used
+WATCHED = ("LD_*", "PYTHON*", "PIP_*", "UV_*", "NCCL_*", "FLASHINFER_*", "VLLM_*", "PATH")
+# of these, those that turn a check off that would have spoken
+SILENCING = {
+    "FLASHINFER_DISABLE_VERSION_CHECK": "FlashInfer's check of its own parts",
+    "PIP_BREAK_SYSTEM_PACKAGES": "pip's refusal to touch the system's packages",
+    "UV_BREAK_SYSTEM_PACKAGES": "uv's refusal to touch the system's packages",
+    "PIP_NO_DEPS": "pip's resolving of dependencies",
+    "PIP_IGNORE_INSTALLED": "pip's view of what is installed",
+    "PIP_ROOT_USER_ACTION": "pip's warning about the system's packages",
+    "PYTHONWARNINGS": "Python's warnings",
+    "NCCL_IGNORE_DISABLED_P2P": "NCCL's check of peer access",
+    "VLLM_SKIP_P2P_CHECK": "vLLM's check of peer access",
+}
+# what BuildKit writes where neither base nor Dockerfile sets a PATH (util/system, DefaultPathEnv)
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_FIELDS = ("entrypoint", "cmd", "user", "working_dir")
+# what every build writes about itself (image-spec, annotations.md)
+_OF_THE_BUILD = "org.opencontainers.image."
+
+
+def _judge(evidence: Evidence) -> CheckReport:
+    findings = Findings("config.moves")
+    compared = _judge_environment(evidence, findings)
+    compared += _judge_fields(evidence, findings)
+    compared += _judge_labels(evidence, findings)
+    compared += _judge_others(evidence, findings)
+    return findings.report(compared)
+
+
+def _judge_environment(evidence: Evidence, findings: Findings) -> list[str]:
+    declared = evidence.recipe.document.config.env
+    base = evidence.base_settings.environment
+    expected = {**base, **declared}
+    found = evidence.settings.environment
+    for name in sorted(expected.keys() | found.keys()):
+        wanted, value = expected.get(name), found.get(name)
+        if wanted == value:
+            if value is not None and name in declared and base.get(name) != value:
+                _note_declared(name, base.get(name), value, findings)
+            continue
+        watched = any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED)
+        silenced = SILENCING.get(name) if value else None
+        if (name, wanted, value) == ("PATH", None, _DEFAULT_PATH):
+            watched = False
+        if name in expected or watched or silenced:
+            findings.fail(
+                "env",
+                name,
+                _about(name, wanted, value, silenced),
+                locked="nothing" if wanted is None else wanted,
+                found="nothing" if value is None else value,
+                hint="declare it under `[config.env]`, or keep the step from setting it",
+            )
+        else:
+            findings.note("env-added", name, "a variable was added", locked="nothing", found=value)
+    return [f"Env {name}: {value}" for name, value in sorted(expected.items())]
+
+
+def _note_declared(name: str, before: str | None, value: str, findings: Findings) -> None:
+    """Say it when the recipe itself sets a watched variable: declared is not harmless."""
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED) or name in SILENCING:
+        findings.note(
+            "env-declared",
+            name,
+            "the recipe sets a variable that chooses what is loaded or checked",
+            locked=before or "nothing",
+            found=value,
+        )
+
+
+def _about(name: str, wanted: str | None, value: str | None, silenced: str | None) -> str:
+    if silenced:
+        return f"a variable was set that turns off {silenced}"
+    if value is None:
+        return "a variable of the base or recipe is gone"
+    if wanted is None:
+        return f"a variable was set that chooses what is loaded: `{name}`"
+    return "a variable has another value than base and recipe say"
+
+
+def _judge_fields(evidence: Evidence, findings: Findings) -> list[str]:
+    compared: list[str] = []
+    section = evidence.recipe.document.config
+    for field in _FIELDS:
+        declared, base = getattr(section, field), getattr(evidence.base_settings, field)
+        wanted = _text(base if declared is None else declared)
+        found = _text(getattr(evidence.settings, field))
+        name = "".join(part.capitalize() for part in field.split("_"))
+        compared.append(f"{name}: locked={wanted or 'nothing'} found={found or 'nothing'}")
+        # a new entrypoint resets the command (config.md; Dockerfile reference, "ENTRYPOINT")
+        reset = field == "cmd" and section.entrypoint is not None and declared is None and not found
+        if wanted != found and not reset:
+            findings.fail(
+                field.replace("_", "-"),
+                name,
+                f"`{name}` is not what base and recipe say",
+                locked=wanted or "nothing",
+                found=found or "nothing",
+                hint="declare it under `[config]`, or keep the build from setting it",
+            )
+    return compared
+
+
+def _text(value: str | tuple[str, ...] | None) -> str:
+    if isinstance(value, tuple):
+        return str(list(value)) if value else ""
+    # the root folder and user are what runtimes take where nothing is said
+    return "" if value in (None, "/", "root", "0") else str(value)
+
+
+def _judge_labels(evidence: Evidence, findings: Findings) -> list[str]:
+    expected = {**(evidence.base_settings.labels or {}), **evidence.recipe.document.config.labels}
+    found = evidence.settings.labels or {}
+    for name in sorted(expected.keys() | found.keys()):
+        wanted, value = expected.get(name), found.get(name)
+        if wanted == value:
+            continue
+        harmless = wanted is None or name.startswith(_OF_THE_BUILD)
+        add = findings.note if harmless else findings.fail
+        add(
+            "label",
+            name,
+            "a label was added" if wanted is None else "a label is not what base and recipe say",
+            locked="nothing" if wanted is None else wanted,
+            found="nothing" if value is None else value,
+        )
+    return [f"Label {name}: {value}" for name, value in sorted(expected.items())]
+
+
+def _judge_others(evidence: Evidence, findings: Findings) -> list[str]:
+    """Compare what the config says beyond the named fields: volumes, ports, health, signals."""
+    before, now = (
+        _others(evidence.base_settings.model_extra),
+        _others(evidence.settings.model_extra),
+    )
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            add = findings.fail if name in before else findings.note
+            add(
+                "setting",
+                name,
+                f"`{name}` is not the base's",
+                locked=str(before.get(name, "nothing")),
+                found=str(now.get(name, "nothing")),
+            )
+    return [f"{name}: {value}" for name, value in sorted(before.items())]
+
+
+def _others(extra: Mapping[str, object] | None) -> dict[str, object]:
+    return {name: value for name, value in (extra or {}).items() if value}
+
+
+CHECK = Check(
+    id="config.moves",
+    question="are Env, Entrypoint, Cmd, User, WorkingDir and Labels those of base and recipe",
+    why="one variable chooses another library, another kernel, or turns a check off",
+    fix="declare under `[config]` what is meant, and keep the build from setting the rest",
+    judge=_judge,
+)

@@ -1,0 +1,102 @@
+"""The facts of one image, written for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from imagegate.oci.documents import canonical_json
+from imagegate.report.text import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from imagegate.facts import Facts
+    from imagegate.oci.image import Image
+    from imagegate.report.snapshot import Snapshot
+
+SCHEMA = "imagegate-inspection-1"
+# groups that are shown whole; files are counted
+_SHOWN = ("pins", "distributions", "packages", "libraries", "config")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What was read out of one image.
+
+    Attributes:
+        compressed: bytes of blobs that were read.
+        snapshot: the same facts, in groups.
+    """
+
+    image: Image
+    facts: Facts
+    snapshot: Snapshot
+    compressed: int
+
+
+def render_inspection(inspection: Inspection) -> str:
+    """Write the facts for a person."""
+    return "".join(f"{line}\n" for line in _lines(inspection))
+
+
+def _lines(inspection: Inspection) -> Iterator[str]:
+    image, facts = inspection.image, inspection.facts
+    yield f"image     {image.digest or 'no manifest digest'} ({image.config.platform})"
+    yield f"from      {image.location}"
+    if image.index_digest is not None:
+        yield f"index     {image.index_digest}"
+    yield f"read      {format_bytes(inspection.compressed)}"
+    yield ""
+    yield f"layers: {len(image.layers)}"
+    for layer in image.layers:
+        size = format_bytes(layer.descriptor.size) if layer.descriptor else "unknown size"
+        name = layer.descriptor.digest if layer.descriptor else layer.diff_id
+        yield f"  {layer.number} {name} {size} {layer.created_by}".rstrip()
+    yield f"interpreters: {len(facts.interpreters)}"
+    yield from (f"  {one.path} {one.python}".rstrip() for one in facts.interpreters)
+    yield f"site directories: {len(facts.sites)}"
+    yield from (f"  {site.path} ({site.python})" for site in facts.sites)
+    for group in _SHOWN:
+        members = inspection.snapshot.groups[group]
+        yield f"{group}: {len(members)}"
+        yield from (f"  {name}: {value}" for name, value in sorted(members.items()))
+    yield f"start-up files: {len(facts.startup)}"
+    for file in facts.startup:
+        yield f"  {file.path}: {'; '.join([*file.code, *file.inserts]) or 'nothing'}"
+    yield f"loader: {len(facts.loader)}"
+    yield from (f"  {one.path}: {', '.join(one.lines) or 'nothing'}" for one in facts.loader)
+    yield f"programs and libraries: {len(facts.elf)}"
+    yield f"files: {len(inspection.snapshot.groups['files'])}"
+    unknown = inspection.snapshot.unknown
+    yield f"unknown: {len(unknown)}"
+    yield from (f"  {line}" for line in unknown)
+
+
+def render_inspection_json(inspection: Inspection) -> bytes:
+    """Write the facts as canonical JSON; the same image gives the same bytes."""
+    image = inspection.image
+    return canonical_json(
+        {
+            "schema": SCHEMA,
+            "image": {
+                "digest": None if image.digest is None else str(image.digest),
+                "index": None if image.index_digest is None else str(image.index_digest),
+                "location": image.location,
+                "platform": str(image.config.platform),
+            },
+            "layers": [
+                {
+                    "number": layer.number,
+                    "digest": str(layer.descriptor.digest) if layer.descriptor else None,
+                    "diff_id": str(layer.diff_id),
+                    "step": layer.created_by,
+                }
+                for layer in image.layers
+            ],
+            "config": dict(inspection.snapshot.groups["config"]),
+            "facts": asdict(inspection.facts),
+            "files": len(inspection.snapshot.groups["files"]),
+            "unknown": list(inspection.snapshot.unknown),
+        }
+    )
