@@ -13,6 +13,10 @@ from tests.engines.machines import KEPT, Site, find_tool, make_base, make_site, 
 from tests.registry_source.peers import PASSWORD, USER, docker_registry, run
 
 
+# containers.conf(5): podman asks for more than a root without CAP_SYS_RESOURCE may have
+_SMALL_LIMITS = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
+
+
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Docker with buildx, answering; returns docker's configuration folder."""
@@ -28,6 +32,8 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.environ["PATH"] = f"/usr/bin:{before['PATH']}"
     os.environ["DOCKER_CONFIG"] = str(folder)
     os.environ["IMAGEGATE_CACHE"] = str(KEPT / "cache")
+    (folder / "containers.conf").write_text(_SMALL_LIMITS)
+    os.environ["CONTAINERS_CONF"] = str(folder / "containers.conf")
     started = start_docker(folder)
     try:
         yield folder
