@@ -12,7 +12,6 @@ import pytest
 from tests.engines.machines import KEPT, Site, find_tool, make_base, make_site, start_docker
 from tests.registry_source.peers import PASSWORD, USER, docker_registry, run
 
-
 # containers.conf(5): podman asks for more than a root without CAP_SYS_RESOURCE may have
 _SMALL_LIMITS = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
 
