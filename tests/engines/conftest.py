@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.machines import KEPT, Site, find_tool, make_base, make_site, start_docker
+from tests.engines.machines import (
+    KEPT,
+    Site,
+    find_tool,
+    forget_images,
+    make_base,
+    make_site,
+    start_docker,
+)
 from tests.registry_source.peers import PASSWORD, USER, docker_registry, run
 
 # containers.conf(5): podman asks for more than a root without CAP_SYS_RESOURCE may have
@@ -36,6 +44,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     started = start_docker(folder)
     try:
         yield folder
+        forget_images("localhost/imagegate/demo")
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -48,6 +57,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with docker_registry(tmp_path_factory.mktemp("plain")) as name:
         yield name
+        forget_images(f"{name}/")
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +69,7 @@ def guarded(engines: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             "docker", "login", "--username", USER, "--password-stdin", name, stdin=PASSWORD.encode()
         )
         yield name
+        forget_images(f"{name}/")
 
 
 @pytest.fixture(scope="session")

@@ -93,6 +93,16 @@ def _docker_answers() -> bool:
     return done.returncode == 0
 
 
+def forget_images(prefix: str) -> None:
+    """Remove what the tests left in the engines' stores under names of theirs."""
+    for engine in ("docker", "podman"):
+        listed = run(engine, "images", "--format", "{{.Repository}} {{.ID}}").decode()
+        found = {line.split()[1] for line in listed.splitlines() if line.startswith(prefix)}
+        if found:
+            # one that a container of somebody else uses stays
+            subprocess.run([engine, "rmi", "--force", *found], capture_output=True, check=False)
+
+
 def make_root() -> Path:
     """A Debian with Python and pip, unpacked by nobody but the engines."""
     KEPT.mkdir(parents=True, exist_ok=True)
