@@ -33,6 +33,8 @@ _HEAD = 64 << 10
 # how much of one loaded segment is kept; the string tables of the largest library in use
 # (libtorch_cuda.so, 1 GB) end before
 _SEGMENT_LIMIT = 32 << 20
+# what patchelf and auditwheel append is a table or two
+_LATER_SEGMENT_LIMIT = 16 << 20
 _NOTE_LIMIT = 64 << 10
 _VERSION_LIMIT = 1 << 16
 _STRING_LIMIT = 4096
@@ -203,8 +205,9 @@ def _needed_ranges(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
         elif segment.kind == PT_NOTE:
             yield segment.offset, segment.offset + min(segment.size, _NOTE_LIMIT)
         elif segment.kind == PT_LOAD:
+            limit = _SEGMENT_LIMIT if first else _LATER_SEGMENT_LIMIT
             if first or not segment.flags & _EXECUTABLE:
-                yield segment.offset, segment.offset + min(segment.size, _SEGMENT_LIMIT)
+                yield segment.offset, segment.offset + min(segment.size, limit)
             first = False
 
 

@@ -9,7 +9,6 @@ from imagegate.errors import LockError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
-from imagegate.sources.registry import RegistrySource, is_loopback
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
@@ -60,13 +59,21 @@ def verify_recipe(
     verdict, evidence = judge(state, lock, source, reporter, today=today, skip=skip)
     if probe_with is not None:
         verdict = _probed(verdict, evidence, source, probe_with, reporter)
+    if image is not None:
+        _tell_traffic(source, verdict, reporter)
+    return verdict, evidence
+
+
+def _tell_traffic(source: ImageSource, verdict: Verdict, reporter: Reporter) -> None:
+    """Say what came over the wire, where the image is in a registry."""
+    from imagegate.sources.registry import RegistrySource
+
     if isinstance(source, RegistrySource):
         traffic = source.client.traffic
         reporter.say(
             f"the registry sent {traffic.received} bytes in {traffic.requests} answers "
             f"({format_bytes(traffic.received)}; added layers: {format_bytes(verdict.cost.added)})"
         )
-    return verdict, evidence
 
 
 def _probed(
@@ -80,6 +87,7 @@ def _probed(
     from imagegate.checks.probe import PROBE
     from imagegate.engines.container.probe import identities_of, probe, pull
     from imagegate.engines.container.tools import find_engine
+    from imagegate.sources.registry import RegistrySource, is_loopback
 
     engine = find_engine(engine_name)
     image = source.image
