@@ -42,6 +42,12 @@ def pip_settings() -> dict[str, str]:
     return {**by_section["global"], **by_section["download"], **by_section[":env:"]}
 
 
+def uv_options(settings: Mapping[str, str]) -> list[str]:
+    """Translate what uv takes as an option only."""
+    no_index = settings.get("no-index", "").lower() in ("1", "true", "t", "yes", "y", "on")
+    return ["--no-index"] if no_index else []
+
+
 def uv_environment(settings: Mapping[str, str], cache: str) -> dict[str, str]:
     """Translate pip's settings into the environment that makes uv read the same indexes.
 
@@ -63,6 +69,4 @@ def uv_environment(settings: Mapping[str, str], cache: str) -> dict[str, str]:
         translated["UV_INSECURE_HOST"] = " ".join(settings["trusted-host"].split())
     if "proxy" in settings:
         translated["ALL_PROXY"] = settings["proxy"]
-    if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-        translated["UV_NO_INDEX"] = "1"
     return {**translated, **os.environ, "UV_CACHE_DIR": cache}

@@ -7,6 +7,7 @@ which one wheel a distribution is taken. Addresses in it are not kept.
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from imagegate.errors import ResolveError
 from imagegate.lock import LockedWheel
-from imagegate.resolver.pipconfig import pip_settings, uv_environment
+from imagegate.resolver.pipconfig import pip_settings, uv_environment, uv_options
 from imagegate.resolver.stubs import Stubs, write_stubs
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def _ask(question: Question, folder: Path, stubs: Stubs) -> _Answer:
         _write(folder, "requirements.in", question.requirements),
     ]
     command += ["--python-platform", target.uv_platform, "--python-version", target.python_version]
+    # nothing is built, so any interpreter will do; uv would download one of the target's version
+    command += ["--python", sys.executable, "--no-python-downloads"]
     command += ["--only-binary", ":all:", "--no-header", "--no-config", "--quiet"]
     command += ["--output-file", str(output), "--format", "pylock.toml"]
     if question.exclude_newer is not None:
@@ -106,7 +109,9 @@ def _ask(question: Question, folder: Path, stubs: Stubs) -> _Answer:
         command += ["--excludes", _write(folder, "excludes.txt", stubs.unrepresentable)]
     if question.overrides:
         command += ["--overrides", _write(folder, "overrides.txt", question.overrides)]
-    environment = uv_environment(pip_settings(), str(question.cache))
+    settings = pip_settings()
+    command += uv_options(settings)
+    environment = uv_environment(settings, str(question.cache))
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         return _Answer(pylock=None, explanation=done.stderr.strip())

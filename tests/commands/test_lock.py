@@ -182,3 +182,10 @@ def test_site_directories_are_found_by_structure(world: World) -> None:
     facts = json.loads((world.lock / "base.json").read_text())["facts"]
 
     assert facts["sites"] == [{"path": SITE, "python": "3.12"}]
+
+
+def test_pips_no_index_keeps_the_resolver_off_every_index(world: World) -> None:
+    # `six` is on the public index and in no folder that pip's configuration names
+    (world.root / "images/demo/requirements.in").write_text("rayish\nsix\n")
+
+    assert relock(world) == 3
