@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,7 @@ from imagegate.sources import open_image
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from imagegate.catalog.collect import Collector
@@ -153,7 +155,7 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             f"the base is for another platform: recipe={recipe.platform} found={image.config.platform}"
         )
     compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
-    with reporter.task("reading the base", compressed) as task:
+    with _without_cycle_search(), reporter.task("reading the base", compressed) as task:
         tree, collector = read_layers(source, task.advance)
     nodes = list(tree.under(""))
     facts = read_facts(tree, collector, [node.path for node in nodes])
@@ -203,10 +205,12 @@ def read_layers(
     tree = FileTree()
     workers = min(os.cpu_count() or 1, _READ_AT_ONCE)
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        pending = [pool.submit(one, layer) for layer in source.image.layers]
+        # the largest first, so that no thread is left alone with it at the end
+        by_size = sorted(source.image.layers, key=_size_of, reverse=True)
+        pending = {layer.number: pool.submit(one, layer) for layer in by_size}
         try:
-            for layer, future in zip(source.image.layers, pending, strict=True):
-                reading, collector = future.result()
+            for layer in source.image.layers:
+                reading, collector = pending.pop(layer.number).result()
                 tree.apply(reading.entries, layer.number)
                 everything.absorb(collector)
         except BaseException:
@@ -215,6 +219,26 @@ def read_layers(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return tree, everything
+
+
+@contextmanager
+def _without_cycle_search() -> Iterator[None]:
+    """Keep the garbage collector from walking, again and again, what is read and has no cycles.
+
+    Reading makes a few objects for each of some 100,000 paths; looking for cycles among them
+    costs a fifteenth of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _size_of(layer: Layer) -> int:
+    return layer.descriptor.size if layer.descriptor is not None else 0
 
 
 class _StoppedError(Exception):
