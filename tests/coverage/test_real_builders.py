@@ -266,8 +266,13 @@ class BuilderFaultError(Exception):
 
 
 class Builder:
+    """A real builder; what it stores between builds lies in `storage`."""
+
     name: str
     profile: Profile
+
+    def __init__(self, storage: Path) -> None:
+        self._storage = storage
 
     def build(self, context: Path) -> Tree | None:
         """Build; ``None`` when the builder gives up."""
@@ -300,7 +305,8 @@ DOCKER_28 = replace(
 class DockerBuildKit(Builder):
     name = "buildkit"
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Path) -> None:
+        super().__init__(storage)
         self.profile = BUILDKIT_20 if daemon_version().startswith("20.") else DOCKER_28
 
     def command(self) -> list[str]:
@@ -334,8 +340,8 @@ class Buildx(DockerBuildKit):
 
     name = "buildx"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, storage: Path) -> None:
+        super().__init__(storage)
         self.profile = replace(
             BUILDKIT, name=f"buildx on {daemon_version()}", frontend=self.profile.frontend
         )
@@ -348,7 +354,8 @@ class Buildx(DockerBuildKit):
 class DockerClassic(Builder):
     name = "classic"
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Path) -> None:
+        super().__init__(storage)
         self.profile = CLASSIC_20 if daemon_version().startswith("20.") else CLASSIC
 
     def build(self, context: Path) -> Tree | None:
@@ -375,18 +382,18 @@ class DockerClassic(Builder):
 class Buildah(Builder):
     name = "buildah"
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Path) -> None:
+        super().__init__(storage)
         asked = subprocess.run([BUILDAH_PROGRAM, "--version"], capture_output=True, check=True)
         minor = int(asked.stdout.decode().split()[2].split(".")[1])
         self.profile = BUILDAH_128 if minor < 35 else BUILDAH
-        self._storage = tempfile.TemporaryDirectory(prefix="coverage-storage-")
 
     def build(self, context: Path) -> Tree | None:
         out = context.with_name("out")
         shutil.rmtree(out, ignore_errors=True)
         done = self._run(
-            BUILDAH_PROGRAM, "--root", f"{self._storage.name}/root",
-            "--runroot", f"{self._storage.name}/run", "--storage-driver", "vfs",
+            BUILDAH_PROGRAM, "--root", f"{self._storage}/root",
+            "--runroot", f"{self._storage}/run", "--storage-driver", "vfs",
             "build", "--isolation", "chroot", "--layers=false",
             "--output", f"type=local,dest={out}", str(context),
         )  # fmt: skip
@@ -492,18 +499,20 @@ def difference(real: Tree | None, predicted: Tree | None) -> str:
 
 
 @pytest.mark.parametrize("kind", builders(), ids=lambda kind: kind.name)
-def test_a_hundred_random_builds_come_out_as_predicted(kind: type[Builder]) -> None:
+def test_a_hundred_random_builds_come_out_as_predicted(kind: type[Builder], tmp_path: Path) -> None:
     seed = int(os.environ.get("COVERAGE_SEED", random.SystemRandom().randrange(1_000_000)))
-    builder = kind()
+    builder = kind(tmp_path)
     print(f"{builder.name} ({builder.profile.name}): seed {seed}")
     print(compare(builder, seed, range(CASES)))
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", builders(), ids=lambda kind: kind.name)
-def test_two_thousand_random_builds_come_out_as_predicted(kind: type[Builder]) -> None:
+def test_two_thousand_random_builds_come_out_as_predicted(
+    kind: type[Builder], tmp_path: Path
+) -> None:
     seed = int(os.environ.get("COVERAGE_SEED", random.SystemRandom().randrange(1_000_000)))
-    builder = kind()
+    builder = kind(tmp_path)
     print(f"{builder.name} ({builder.profile.name}): seed {seed}")
     print(compare(builder, seed, range(MANY_CASES)))
 
@@ -526,7 +535,7 @@ def test_after_the_repair_a_real_build_holds_all_ten_models(
         "FROM scratch\nCOPY --from=build /b/recipes /usr/share/engine/recipes\n"
     )
     (debian / "Dockerfile.dockerignore").write_text("*\n!recipes/model0\n!recipes/model1\n")
-    builder = kind()
+    builder = kind(tmp_path)
     wanted = {f"usr/share/engine/recipes/{model}/template.jinja": model for model in models}
 
     before = builder.build_file(project, dockerfile)
