@@ -172,6 +172,7 @@ class Case:
             manifest_bytes=read.manifest_bytes,
             config_bytes=read.config_bytes,
             files=read.nodes,
+            owners=read.owners,
             wheels=wheels,
             layer=layer,
             assets=state.assets,

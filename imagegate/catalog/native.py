@@ -211,9 +211,9 @@ def readings(collector: Collector, nodes: Iterable[Node]) -> tuple[NativeReading
     for node in nodes:
         if node.kind is not Kind.FILE:
             continue
-        if _TEXTS.fullmatch(node.path):
-            found.update(_from_text(node, collector))
-        if _LIBRARY.fullmatch(node.path):
+        if (text := collector.extract("native text", node)) is not None:
+            found.update(_from_text(node, text))
+        if ".so" in node.path and _LIBRARY.fullmatch(node.path):
             found.update(_from_library(node, collector))
     return tuple(sorted(found))
 
@@ -239,8 +239,8 @@ def component_of(path: str) -> str:
     return _BUNDLED.sub("", path.rsplit("/", 1)[-1].split(".so", 1)[0])
 
 
-def _from_text(node: Node, collector: Collector) -> Iterator[NativeReading]:
-    text = (collector.extract("native text", node) or b"").decode("utf-8", "replace")
+def _from_text(node: Node, content: bytes) -> Iterator[NativeReading]:
+    text = content.decode("utf-8", "replace")
     for source in _SOURCES:
         if source.pattern.fullmatch(node.path):
             value = source.parse(text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.errors import ImageError, UsageError
 from imagegate.oci.digest import Digest
+from imagegate.sources.allocator import keep_freed_memory
 
 if TYPE_CHECKING:
     from imagegate.oci.image import ImageSource
@@ -43,6 +44,7 @@ def open_image(
         FetchError: a registry refuses or fails.
         EngineError: a container engine is absent or fails.
     """
+    keep_freed_memory()
     transport, colon, rest = location.partition(":")
     if transport in _DAEMONS and colon:
         from imagegate.sources.daemon import open_docker_image, open_podman_image

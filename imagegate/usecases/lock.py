@@ -29,7 +29,7 @@ from imagegate.sources import open_image
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from imagegate.catalog.collect import Collector
@@ -135,6 +135,7 @@ class _ReadBase:
     manifest_bytes: bytes
     config_bytes: bytes
     nodes: tuple[Node, ...]
+    owners: Mapping[str, str]
     freeze: str
 
 
@@ -155,12 +156,12 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             f"the base is for another platform: recipe={recipe.platform} found={image.config.platform}"
         )
     compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
-    with _without_cycle_search(), reporter.task("reading the base", compressed) as task:
-        tree, collector = read_layers(source, task.advance)
-    nodes = list(tree.under(""))
-    facts = read_facts(tree, collector, [node.path for node in nodes])
-    owners, contradictions = ownership(tree, collector, facts)
-    owned = tuple(replace(node, owner=owners.get(node.path, ""), layer=0) for node in nodes)
+    with _without_cycle_search():
+        with reporter.task("reading the base", compressed) as task:
+            tree, collector = read_layers(source, task.advance)
+        nodes = list(tree.under(""))
+        facts = read_facts(tree, collector, [node.path for node in nodes])
+        owners, contradictions = ownership(tree, collector, facts)
     assert recipe.base is not None
     section = recipe.document.python
     order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
@@ -175,7 +176,8 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
         ),
         manifest_bytes=image.manifest_bytes,
         config_bytes=image.config_bytes,
-        nodes=owned,
+        nodes=tuple(nodes),
+        owners=owners,
         freeze=freeze(facts.distributions, section.version, order),
     )
 
@@ -338,6 +340,7 @@ def _complete(
         manifest_bytes=read.manifest_bytes if read else None,
         config_bytes=read.config_bytes if read else None,
         files=read.nodes if read else (),
+        owners=read.owners if read else {},
         wheels=wheels,
         wheel_sizes=sizes,
         layer=layer,
