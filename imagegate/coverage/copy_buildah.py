@@ -23,7 +23,9 @@ from imagegate.coverage.ignorefile import IgnoreFile, IgnoreLine
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    NotKnownError,
     Placed,
+    becloud_below,
     document_node,
     exists_for_sure,
     follow,
@@ -191,7 +193,13 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
         must_be_directory = must_be_directory or kind is Kind.DIRECTORY or archive
         can_be_file = kind is Kind.FILE
     target = follow(image, inside(destination))
-    existing = exists_for_sure(image, target)
+    try:
+        existing = exists_for_sure(image, target)
+    except NotKnownError:
+        # what has to be a directory is made one, or the build fails: both leave no doubt
+        if not must_be_directory:
+            raise
+        existing = None
     folder, rename = target, ""
     above, name = split(inside(destination))
     if name and can_be_file:
@@ -320,9 +328,6 @@ def _copy_directory(work: _Work, item: str, found: Placed) -> int:
         is_link = linked is not None and linked.kind is Kind.LINK
         target = join(target, _kept_name(work.job, found.path if is_link else item))
         make_directories(work.image, target)
-    here = lookup(work.image, target)
-    if here is not None and here.kind is Kind.DIRECTORY:
-        here.doubt = here.doubt or found.node.doubt
     return _copy_entries(work, found, target, state)
 
 
@@ -350,6 +355,10 @@ def _copy_renamed(work: _Work, found: Placed, state: WalkState) -> int:
 def _copy_entries(work: _Work, found: Placed, target: str, state: WalkState) -> int:
     """Copy what the ignore lines leave of a directory; return the number of entries."""
     copied = 0
+    here = lookup(work.image, target)
+    if found.node.doubt and here is not None and here.kind is Kind.DIRECTORY:
+        # what is not known of the source may lie over what is here
+        becloud_below(here, found.node.doubt)
     for name in sorted(found.node.children):
         child = found.node.children[name]
         origin = f"{found.path}/{name}" if found.path else name

@@ -21,9 +21,10 @@ from imagegate.coverage.placing import (
     becloud,
     follow,
     make_directories,
+    require_certain,
 )
 from imagegate.coverage.profiles import Family, Profile, with_syntax
-from imagegate.coverage.runs import touched_by
+from imagegate.coverage.runs import EVERYTHING, touched_by
 from imagegate.coverage.stages import (
     BaseConfig,
     Copy,
@@ -39,7 +40,7 @@ from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from imagegate.coverage.dockerfile import Dockerfile
 
@@ -149,17 +150,14 @@ class _Evaluator:
         target = self._target()
         self._check_references()
         needed = self._needed(target)
-        order = sorted(needed)
-        self._read_by = [
-            operation
-            for index in order
-            for operation in self._stages[index].operations
-            if isinstance(operation, Copy | Run)
-        ]
-        for index in order:
+        self._read_by = self._reading(needed)
+        for index in sorted(needed):
             self._stage(self._stages[index])
-        # stages that are not built are still looked at: "only in another stage" is an answer
+        # stages that are not built are still looked at, as if they were: "only in another stage"
+        # is an answer
         spare = list(self._failures)
+        self._sources.clear()
+        self._read_by = self._reading(range(len(self._stages)))
         for stage in self._stages:
             if stage.index not in self._trees:
                 self._stage(stage)
@@ -171,6 +169,15 @@ class _Evaluator:
             failures=tuple(spare),
             filter=self._filter,
         )
+
+    def _reading(self, stages: Iterable[int]) -> list[Copy | Run]:
+        """Return the operations of `stages` that read a context."""
+        return [
+            operation
+            for index in sorted(stages)
+            for operation in self._stages[index].operations
+            if isinstance(operation, Copy | Run)
+        ]
 
     def _target(self) -> int:
         wanted = self._build.target
@@ -358,14 +365,24 @@ class _Evaluator:
                 source = self._main()
                 if lookup(source.root, follow(source.root, path)) is None:
                     raise BuildFailureError(f"`--mount`: `/{path}` not found", source=path)
-        touched = touched_by(operation.text, operation.words, operation.workdir)
+            if self._profile.family is Family.BUILDAH and "target" in options:
+                # buildah 1.28 removes the target after the step
+                becloud(tree, inside(options["target"]), f"line {operation.line} mounts over it")
+        touched = (
+            EVERYTHING
+            if operation.foreign_shell
+            else touched_by(operation.text, operation.words, operation.workdir)
+        )
         reason = f"RUN in line {operation.line} may change it"
         kept = [inside(path) for path in self._build.run_keeps]
         if touched.paths is None:
             _becloud_but(tree, "", reason, kept)
             return
         for path in touched.paths:
-            _becloud_but(tree, inside(path), reason, kept)
+            # a command that names a path through a link changes what the link leads to
+            named = inside(path)
+            for reached in dict.fromkeys((named, follow(tree, named))):
+                _becloud_but(tree, reached, reason, kept)
 
     def _copy(self, operation: Copy, stage: Stage, tree: Node) -> None:
         destination = self._destination(operation)
@@ -420,6 +437,9 @@ class _Evaluator:
             Family.BUILDAH: copy_buildah.copy,
         }[self._profile.family]
         try:
+            if source.context is None:
+                for written in local:
+                    require_certain(source.root, written)
             act(job, tree)
         except NotKnownError as unknown:
             becloud(tree, inside(target), f"line {operation.line}: {unknown}")

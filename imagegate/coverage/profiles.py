@@ -248,6 +248,38 @@ def find_profile(name: str) -> Profile:
     return PROFILES[name]
 
 
+# docker 23 took BuildKit 0.10 in, podman 5 buildah 1.35
+_MODERN_DOCKER = 23
+_MODERN_PODMAN = 5
+
+
+def profile_of_engine(builder: str, version: str) -> Profile:
+    """Return what an engine builds as.
+
+    Args:
+        builder: ``buildx``, ``buildkit``, ``classic`` or ``podman``.
+        version: of the docker daemon or of podman; one that cannot be read is taken for current.
+    """
+    major = version.partition(".")[0]
+    number = int(major) if major.isdigit() else None
+    if builder == "podman":
+        return BUILDAH if number is None or number >= _MODERN_PODMAN else BUILDAH_128
+    modern = number is None or number >= _MODERN_DOCKER
+    if builder == "classic":
+        return CLASSIC if modern else CLASSIC_20
+    if modern:
+        return BUILDKIT
+    if builder == "buildx":
+        # the plugin filters the context, the daemon's older frontend reads the Dockerfile
+        return replace(
+            BUILDKIT,
+            name="buildx-20.10",
+            title="buildx on Docker 20.10",
+            frontend=BUILDKIT_20.frontend,
+        )
+    return BUILDKIT_20
+
+
 _SYNTAX = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::(?P<tag>[\w.-]+))?(?:@.*)?")
 _SINCE = {"chmod": (1, 2), "link": (1, 4), "exclude": (1, 19), "parents": (1, 20)}
 _LABS = (1, 7)

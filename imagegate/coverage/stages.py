@@ -34,6 +34,7 @@ PLATFORM_ARGS = frozenset(
         "BUILDVARIANT",
     ]
 )
+_SHELLS = frozenset({"sh", "ash", "bash", "dash"})
 _BOOLEAN_FLAGS = frozenset({"link", "parents", "unpack", "keep-git-dir"})
 _ADD_FLAGS = frozenset({"chown", "chmod", "link", "exclude", "keep-git-dir", "checksum", "unpack"})
 _COPY_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
@@ -95,6 +96,7 @@ class Run:
         text: the command; heredoc contents included.
         words: the arguments of the JSON form, else empty.
         mounts: values of ``--mount``.
+        foreign_shell: SHELL named something that is no POSIX shell.
     """
 
     line: int
@@ -102,6 +104,7 @@ class Run:
     words: tuple[str, ...]
     mounts: tuple[str, ...]
     workdir: str | None
+    foreign_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,20 +145,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseConfig:
-    """What is known of a base image's config.
+    """What is known of the config of a base image that has no ONBUILD.
 
     Attributes:
         env: its environment; ``None`` when not known.
         workdir: its working directory; ``None`` when not known.
-        triggers_known: it has no ONBUILD.
     """
 
     env: Mapping[str, str] | None = None
     workdir: str | None = None
-    triggers_known: bool = False
 
 
-SCRATCH = BaseConfig(env={}, workdir="/", triggers_known=True)
+SCRATCH = BaseConfig(env={}, workdir="/")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,6 +168,7 @@ class _Scope:
     uncertain: set[str]
     open_: bool
     workdir: str | None
+    foreign_shell: bool = False
 
     def copy(self) -> _Scope:
         return _Scope(
@@ -175,6 +177,7 @@ class _Scope:
             uncertain=set(self.uncertain),
             open_=self.open_,
             workdir=self.workdir,
+            foreign_shell=self.foreign_shell,
         )
 
 
@@ -342,6 +345,9 @@ class StageReader:
                 stage.operations.append(self._copy(instruction, scope))
             case "RUN":
                 stage.operations.append(self._run(instruction, scope))
+            case "SHELL":
+                named = instruction.words[0].rpartition("/")[2] if instruction.words else ""
+                scope.foreign_shell = named not in _SHELLS
             case "ONBUILD":
                 assert instruction.trigger is not None
                 stage.triggers.append(instruction.trigger)
@@ -427,6 +433,7 @@ class StageReader:
             words=instruction.words if instruction.json else (),
             mounts=mounts,
             workdir=scope.workdir,
+            foreign_shell=scope.foreign_shell and not instruction.json,
         )
 
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:

@@ -387,7 +387,8 @@ class _Judge:
         named = [
             failure
             for failure in self._evaluation.failures
-            if failure.source and (asset.path + "/").startswith(failure.source + "/")
+            # a line that is refused for its form may be the one that was to bring it
+            if not failure.source or (asset.path + "/").startswith(failure.source + "/")
         ]
         if named:
             return self._fails(asset, named[0])

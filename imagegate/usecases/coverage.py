@@ -416,8 +416,6 @@ def _asset(
 ) -> Asset:
     path = f"{real}/{inner}"
     model = folder.rpartition("/")[2]
-    node = lookup(context.root, path)
-    small = node is not None and node.kind is Kind.FILE and node.size <= _LFS_LARGEST
     tracked = None if git is None else path in git.tracked
     return Asset(
         model=model,
@@ -426,8 +424,15 @@ def _asset(
         expected=_expected(request, folder, model, inner),
         tracked=tracked,
         gitignored=git is not None and not tracked and path not in git.untracked,
-        pointer=small and context.read(path, len(_LFS_HEADER)) == _LFS_HEADER,
+        pointer=is_pointer(context, path),
     )
+
+
+def is_pointer(context: Context, path: str) -> bool:
+    """Say whether a context file is a Git LFS pointer and not what it points to."""
+    node = lookup(context.root, path)
+    small = node is not None and node.kind is Kind.FILE and node.size <= _LFS_LARGEST
+    return small and context.read(path, len(_LFS_HEADER)) == _LFS_HEADER
 
 
 def _expected(request: Request, folder: str, model: str, inner: str) -> str | None:

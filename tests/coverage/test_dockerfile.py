@@ -202,7 +202,7 @@ def test_a_known_base_says_whether_a_destination_is_a_folder(path: dict[str, obj
     root = build_tree({"etc/os-release": file()})
     if path:
         root.children["srv"] = directory()
-    base = Base(root=root, config=BaseConfig(env={}, workdir="/", triggers_known=True))
+    base = Base(root=root, config=BaseConfig(env={}, workdir="/"))
     found = image("FROM base\nCOPY f /srv\n", bases={"base": base})
     assert found == {"etc/os-release", "srv/f" if path else "srv"}
 
@@ -231,6 +231,10 @@ def test_a_bounded_command_touches_what_it_names(command: str, paths: tuple[str,
         "true `rm /x`",
         "tar xf /a.tar",
         "sh -c x",
+        "rm -rf ~/x",
+        "cd /a || cd /b; rm x",
+        "cp -t/usr/share/r /a",
+        "rm -- -x /a || make",
     ],
 )
 def test_any_other_command_may_touch_everything(command: str) -> None:
