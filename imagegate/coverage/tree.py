@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import BinaryIO
 
 MAX_LINKS = 255
 
@@ -111,14 +112,14 @@ class Context:
 
     Attributes:
         root: its tree.
-        read: returns at most the given number of bytes of the file at a path; called only for
-            files whose content decides something (archives named by ADD).
+        open: opens the file at a path; called only for files whose content decides something
+            (archives named by ADD, pointers).
         name: empty for the main context, else its name in ``--build-context``.
         location: the folder it was read from, for messages.
     """
 
     root: Node
-    read: Callable[[str, int], bytes]
+    open: Callable[[str], BinaryIO]
     name: str = ""
     location: str = ""
 

@@ -35,6 +35,7 @@ from imagegate.errors import CoverageError, ImagegateError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
 
 _LFS_HEADER = b"version https://git-lfs.github.com/spec/v1"
 _LFS_LARGEST = 1024
@@ -175,7 +176,7 @@ def list_context(request: Request) -> Iterator[tuple[str, Sent]]:
     for dockerfile in request.dockerfiles:
         for name in request.builders:
             profile = find_profile(name)
-            ignore = _ignore_for(request, dockerfile, profile, _Texts())
+            ignore = ignore_for(request, dockerfile, profile)
             rules = ContextFilter(ignore, profile)
             rules.send(context.root)
             for sent in _listed(rules, context.root, ""):
@@ -225,11 +226,13 @@ def read_context(folder: Path, name: str = "") -> Context:
     except OSError as unreadable:
         raise CoverageError(f"the context cannot be read: {unreadable}") from unreadable
 
-    def read(path: str, size: int) -> bytes:
-        with (folder / path).open("rb") as opened:
-            return opened.read(size)
+    def open_file(path: str) -> BinaryIO:
+        try:
+            return (folder / path).open("rb")
+        except OSError as unreadable:
+            raise CoverageError(f"`{path}` of the context: {unreadable.strerror}") from unreadable
 
-    return Context(root=root, read=read, name=name, location=str(folder))
+    return Context(root=root, open=open_file, name=name, location=str(folder))
 
 
 def _scan(top: str, root: Node) -> None:
@@ -261,7 +264,7 @@ def _build(
         dockerfile_path=_in_context(request, dockerfile),
         profile=profile,
         main=FilteredContext(
-            context=context, ignore=_ignore_for(request, dockerfile, profile, texts)
+            context=context, ignore=ignore_for(request, dockerfile, profile, texts)
         ),
         named={
             name: FilteredContext(
@@ -298,8 +301,15 @@ def _in_context(request: Request, dockerfile: Path) -> str:
         return ""
 
 
-def _ignore_for(request: Request, dockerfile: Path, profile: Profile, texts: _Texts) -> IgnoreFile:
-    """Return the ignore file that `profile` reads for `dockerfile`."""
+def ignore_for(
+    request: Request, dockerfile: Path, profile: Profile, texts: _Texts | None = None
+) -> IgnoreFile:
+    """Return the ignore file that `profile` reads for `dockerfile`.
+
+    Raises:
+        CoverageError: it cannot be read.
+    """
+    texts = texts if texts is not None else _Texts()
     own = dockerfile.with_name(dockerfile.name + "\0")
     for candidate in candidates("\0", profile):
         place = (
@@ -432,7 +442,10 @@ def is_pointer(context: Context, path: str) -> bool:
     """Say whether a context file is a Git LFS pointer and not what it points to."""
     node = lookup(context.root, path)
     small = node is not None and node.kind is Kind.FILE and node.size <= _LFS_LARGEST
-    return small and context.read(path, len(_LFS_HEADER)) == _LFS_HEADER
+    if not small:
+        return False
+    with context.open(path) as opened:
+        return opened.read(len(_LFS_HEADER)) == _LFS_HEADER
 
 
 def _expected(request: Request, folder: str, model: str, inner: str) -> str | None:

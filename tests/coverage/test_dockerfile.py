@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from imagegate.coverage.dockerfile import parse_dockerfile
@@ -126,7 +128,9 @@ def test_words_that_a_builder_refuses(word: str, dialect: Dialect) -> None:
 
 
 def image(text: str, builder: str = "buildkit", bases: dict[str, Base] | None = None) -> set[str]:
-    context = Context(root=build_tree({"f": file(), "d/g": file()}), read=lambda _p, _n: b"")
+    context = Context(
+        root=build_tree({"f": file(), "d/g": file()}), open=lambda _path: io.BytesIO()
+    )
     done = evaluate(
         Build(
             dockerfile=parse_dockerfile(text.encode(), "D"),

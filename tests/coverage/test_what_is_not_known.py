@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from imagegate.coverage.dockerfile import parse_dockerfile
@@ -16,7 +18,7 @@ def image_tree(text: str, profile: Profile = BUILDKIT) -> Node:
         Build(
             dockerfile=parse_dockerfile(text.encode(), "D"),
             profile=profile,
-            main=FilteredContext(context=Context(root=root, read=lambda _p, _n: b"")),
+            main=FilteredContext(context=Context(root=root, open=lambda _path: io.BytesIO())),
         )
     )
     assert not done.failures, done.failures
