@@ -23,7 +23,7 @@ from imagegate.coverage.placing import (
     make_directories,
     require_certain,
 )
-from imagegate.coverage.profiles import Family, Profile, with_syntax
+from imagegate.coverage.profiles import Family, Profile, StageNumbers, with_syntax
 from imagegate.coverage.runs import EVERYTHING, touched_by
 from imagegate.coverage.stages import (
     BaseConfig,
@@ -183,16 +183,27 @@ class _Evaluator:
         wanted = self._build.target
         if wanted is None:
             return len(self._stages) - 1
-        for stage in reversed(self._stages):
-            if stage.name and stage.name.lower() == wanted.lower():
-                return stage.index
-        if wanted.isdigit() and int(wanted) < len(self._stages):
-            return int(wanted)
+        frontend = self._profile.frontend
+        named = [stage.index for stage in self._stages if self._is_called(stage, wanted)]
+        if named:
+            return named[0] if frontend.first_target_wins else named[-1]
         names = ", ".join(f"`{stage.name}`" for stage in self._stages if stage.name)
         raise CoverageError(
             f"{self._build.dockerfile.path}: no stage `{wanted}`",
             hint=f"stages of this file: {names or 'none has a name'}",
         )
+
+    def _is_called(self, stage: Stage, wanted: str) -> bool:
+        """Say whether ``--target=wanted`` may mean `stage`."""
+        frontend = self._profile.frontend
+        numbered = frontend.target_numbers is StageNumbers.ALL or (
+            frontend.target_numbers is StageNumbers.UNNAMED and not stage.name
+        )
+        if numbered and wanted == str(stage.index):
+            return True
+        if frontend.stage_names_fold_case:
+            return bool(stage.name) and stage.name.lower() == wanted.lower()
+        return bool(stage.name) and stage.name == wanted
 
     # -- references between stages
 

@@ -47,6 +47,14 @@ class Algorithm(Enum):
     COPIER = "buildah copier: last match wins on the full path, text prefixes only"
 
 
+class StageNumbers(Enum):
+    """Which stages ``--target`` names by their number."""
+
+    NONE = "none"
+    UNNAMED = "those without a name"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontend:
     """What a Dockerfile may say and what it then means.
@@ -65,6 +73,8 @@ class Frontend:
         skips_unneeded_stages: a stage that the target does not need is not built.
         lenient_json: text behind a JSON array is not looked at.
         without_effect: flags that are taken and do nothing.
+        target_numbers: which stages ``--target`` names by number.
+        first_target_wins: of two stages with the name in ``--target`` the first is built.
         merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
             store accepts the flag and copies as without it.
     """
@@ -83,6 +93,8 @@ class Frontend:
     merges_links: bool = True
     lenient_json: bool = False
     without_effect: frozenset[str] = frozenset()
+    target_numbers: StageNumbers = StageNumbers.NONE
+    first_target_wins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +123,67 @@ class Profile:
     frontend: Frontend = field(repr=False)
 
 
+_FLAGS_20 = frozenset({"from", "chown"})
 _BUILDKIT_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
-_ADD_ONLY = frozenset({"keep-git-dir", "checksum", "unpack"})
+_ADD_ONLY = frozenset({"keep-git-dir", "checksum"})
+
+_BUILDKIT_FRONTEND = Frontend(
+    heredocs=True,
+    flags=_BUILDKIT_FLAGS | _ADD_ONLY | {"unpack"},
+    modern_words=True,
+    plain_defaults=True,
+    dot_is_directory=True,
+    arg_beats_env=True,
+    args_inherited=True,
+)
+_BUILDKIT_20_FRONTEND = replace(
+    _BUILDKIT_FRONTEND,
+    heredocs=False,
+    flags=_FLAGS_20 | {"chmod"},
+    modern_words=False,
+    plain_defaults=False,
+    dot_is_directory=False,
+    lenient_json=True,
+)
+_CLASSIC_FRONTEND = replace(
+    _BUILDKIT_FRONTEND,
+    flags=_FLAGS_20 | {"link", "exclude", "keep-git-dir"},
+    without_effect=frozenset({"exclude"}),
+    dot_is_directory=False,
+    arg_beats_env=False,
+    args_inherited=False,
+    stage_names_unique=True,
+    skips_unneeded_stages=False,
+    first_target_wins=True,
+)
+_CLASSIC_20_FRONTEND = replace(
+    _CLASSIC_FRONTEND,
+    heredocs=False,
+    flags=_FLAGS_20,
+    without_effect=frozenset(),
+    modern_words=False,
+    plain_defaults=False,
+    lenient_json=True,
+)
+_BUILDAH_FRONTEND = replace(
+    _BUILDKIT_FRONTEND,
+    flags=_BUILDKIT_FLAGS | _ADD_ONLY,
+    plain_defaults=False,
+    arg_beats_env=False,
+    lenient_json=True,
+    stage_names_fold_case=False,
+    runs_onbuild=False,
+    target_numbers=StageNumbers.ALL,
+)
+_BUILDAH_128_FRONTEND = replace(
+    _BUILDAH_FRONTEND,
+    heredocs=False,
+    flags=_FLAGS_20 | {"chmod"},
+    modern_words=False,
+    dot_is_directory=False,
+    target_numbers=StageNumbers.UNNAMED,
+    first_target_wins=True,
+)
 
 BUILDKIT = Profile(
     name="buildkit",
@@ -122,15 +193,7 @@ BUILDKIT = Profile(
     grammar=Grammar.MOBY,
     algorithm=Algorithm.FSUTIL,
     opener_checks=True,
-    frontend=Frontend(
-        heredocs=True,
-        flags=_BUILDKIT_FLAGS | _ADD_ONLY,
-        modern_words=True,
-        plain_defaults=True,
-        dot_is_directory=True,
-        arg_beats_env=True,
-        args_inherited=True,
-    ),
+    frontend=_BUILDKIT_FRONTEND,
 )
 BUILDKIT_20 = Profile(
     name="buildkit-20.10",
@@ -139,16 +202,7 @@ BUILDKIT_20 = Profile(
     reader=Reader.MOBY,
     grammar=Grammar.DOCKER_20,
     algorithm=Algorithm.FSUTIL_20,
-    frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown", "chmod"}),
-        modern_words=False,
-        plain_defaults=False,
-        dot_is_directory=False,
-        arg_beats_env=True,
-        args_inherited=True,
-        lenient_json=True,
-    ),
+    frontend=_BUILDKIT_20_FRONTEND,
 )
 CLASSIC = Profile(
     name="classic",
@@ -157,38 +211,15 @@ CLASSIC = Profile(
     reader=Reader.MOBY,
     grammar=Grammar.MOBY,
     algorithm=Algorithm.TAR,
-    frontend=Frontend(
-        heredocs=True,
-        flags=frozenset({"from", "chown", "link", "exclude", "keep-git-dir"}),
-        modern_words=True,
-        plain_defaults=True,
-        dot_is_directory=False,
-        arg_beats_env=False,
-        args_inherited=False,
-        without_effect=frozenset({"exclude"}),
-        stage_names_unique=True,
-        skips_unneeded_stages=False,
-    ),
+    frontend=_CLASSIC_FRONTEND,
 )
-CLASSIC_20 = Profile(
+CLASSIC_20 = replace(
+    CLASSIC,
     name="classic-20.10",
     title="classic builder of Docker 20.10",
-    family=Family.CLASSIC,
-    reader=Reader.MOBY,
     grammar=Grammar.DOCKER_20,
     algorithm=Algorithm.TAR_20,
-    frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown"}),
-        modern_words=False,
-        plain_defaults=False,
-        dot_is_directory=False,
-        arg_beats_env=False,
-        args_inherited=False,
-        lenient_json=True,
-        stage_names_unique=True,
-        skips_unneeded_stages=False,
-    ),
+    frontend=_CLASSIC_20_FRONTEND,
 )
 BUILDAH = Profile(
     name="buildah",
@@ -197,38 +228,13 @@ BUILDAH = Profile(
     reader=Reader.IMAGEBUILDER,
     grammar=Grammar.STORAGE,
     algorithm=Algorithm.COPIER,
-    frontend=Frontend(
-        heredocs=True,
-        flags=_BUILDKIT_FLAGS | frozenset({"keep-git-dir", "checksum"}),
-        modern_words=True,
-        plain_defaults=False,
-        dot_is_directory=True,
-        arg_beats_env=False,
-        args_inherited=True,
-        lenient_json=True,
-        stage_names_fold_case=False,
-        runs_onbuild=False,
-    ),
+    frontend=_BUILDAH_FRONTEND,
 )
-BUILDAH_128 = Profile(
+BUILDAH_128 = replace(
+    BUILDAH,
     name="buildah-1.28",
     title="buildah 1.28",
-    family=Family.BUILDAH,
-    reader=Reader.IMAGEBUILDER,
-    grammar=Grammar.STORAGE,
-    algorithm=Algorithm.COPIER,
-    frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown", "chmod"}),
-        modern_words=False,
-        plain_defaults=False,
-        dot_is_directory=False,
-        arg_beats_env=False,
-        args_inherited=True,
-        lenient_json=True,
-        stage_names_fold_case=False,
-        runs_onbuild=False,
-    ),
+    frontend=_BUILDAH_128_FRONTEND,
 )
 
 PROFILES: dict[str, Profile] = {

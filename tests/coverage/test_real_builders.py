@@ -102,13 +102,14 @@ class BuilderFaultError(Exception):
 
 
 class Builder:
-    """A real builder; what it stores between builds lies in `storage`."""
+    """A real builder; what it stores between builds lies in `storage`; `said` is its last words."""
 
     name: str
     profile: Profile
 
     def __init__(self, storage: Path) -> None:
         self._storage = storage
+        self.said = ""
 
     def build(self, context: Path) -> Tree | None:
         """Build; ``None`` when the builder gives up."""
@@ -120,9 +121,11 @@ class Builder:
         return options
 
     def _run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
+        done = subprocess.run(
             command, capture_output=True, check=False, env={**os.environ, **environment}
         )
+        self.said = done.stderr.decode("utf-8", "replace")[-1000:]
+        return done
 
 
 def daemon_version() -> str:
@@ -329,7 +332,7 @@ def compare(builder: Builder, seed: int, numbers: Iterable[int]) -> str:
             built += real is not None
             assert real == predicted, (
                 f"{builder.name} ({builder.profile.name}), seed {seed}, case {number}:\n{case}\n"
-                f"{difference(real, predicted)}"
+                f"{difference(real, predicted)}\n--- it said\n{builder.said}"
             )
     assert unknown + faults <= max(1, UNKNOWN_SHARE * cases)
     return (
