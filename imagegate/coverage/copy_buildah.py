@@ -33,7 +33,15 @@ from imagegate.coverage.placing import (
     make_directories,
     put,
 )
-from imagegate.coverage.tree import Kind, Node, directory, lookup, walk
+from imagegate.coverage.tree import (
+    Kind,
+    LinkLoopError,
+    Node,
+    directory,
+    lookup,
+    resolve,
+    walk,
+)
 from imagegate.coverage.walk import ContextFilter, WalkState
 
 _MAX_LINKS = 16
@@ -73,12 +81,23 @@ def copy(job: Job, image: Node) -> None:
         items = found[written]
         copied = 0
         for item in items or ():
-            copied += _copy_item(work, written, item)
+            for again in _globbed_again(job, item):
+                copied += _copy_item(work, written, again)
         if items and not copied:
             raise BuildFailureError(
                 f"no items matching `{written}` copied ({len(items)} filtered out)",
                 source=items[0],
             )
+
+
+def _globbed_again(job: Job, item: str) -> list[str]:
+    """``copier.Get`` of older versions takes the name that a glob matched for a glob itself."""
+    if not job.profile.copier.globs_again:
+        return [item]
+    found = _go_glob(job.source.root, item)
+    if not found:
+        raise BuildFailureError(f"globs [/{item}] matched nothing", source=item)
+    return found
 
 
 def _filter(job: Job) -> ContextFilter:
@@ -97,7 +116,7 @@ def _filter(job: Job) -> ContextFilter:
 def _stat(job: Job, written: str) -> list[str] | None:
     """Return what a source matches; ``None`` for a glob without a match, which is no error yet."""
     path = clean("/" + written)[1:]
-    found = _glob(job.source.root, path, deep=job.profile.frontend.heredocs)
+    found = _glob(job.source.root, path, deep=job.profile.copier.deep_globs)
     if found:
         return found
     if any(character in path for character in "*?["):
@@ -154,7 +173,7 @@ def _go_glob(root: Node, pattern: str) -> list[str]:
     above = above.rstrip("/")
     found: list[str] = []
     for folder in _go_glob(root, above) if _has_meta(above) else [above]:
-        node = lookup(root, follow(root, folder))
+        node = _stat_node(root, folder)
         if node is None or node.kind is not Kind.DIRECTORY:
             continue
         for entry in sorted(node.children):
@@ -175,9 +194,17 @@ def _lstat(root: Node, path: str) -> Node | None:
     """Look at `path` with links followed in all but its last component."""
     above, name = split(path)
     if not name:
-        return root if not path else lookup(root, follow(root, path))
-    parent = lookup(root, follow(root, above.rstrip("/")))
+        return root if not path else _stat_node(root, path)
+    parent = _stat_node(root, above.rstrip("/"))
     return parent.children.get(name) if parent is not None else None
+
+
+def _stat_node(root: Node, path: str) -> Node | None:
+    """Look at `path` with links followed; links in a circle lead nowhere."""
+    try:
+        return lookup(root, resolve(root, path))
+    except LinkLoopError:
+        return None
 
 
 def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:

@@ -310,7 +310,8 @@ def _json_prefix(name: str, rest: str) -> tuple[str, ...] | None:
     except ValueError:
         return None
     if not all(isinstance(item, str) for item in array):
-        return None
+        # a builder that reads the array alone refuses it: no words are too few
+        return ()
     return tuple(str(item) for item in array)
 
 
@@ -321,8 +322,8 @@ def _json_array(rest: str) -> list[str] | None:
         array = json.loads(rest)
     except ValueError:
         return None
-    if not isinstance(array, list) or not all(isinstance(item, str) for item in array):
-        return None
+    if not all(isinstance(item, str) for item in array):
+        raise WordError("arrays in JSON form must be comprised of strings only")
     return [str(item) for item in array]
 
 

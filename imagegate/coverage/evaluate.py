@@ -357,12 +357,13 @@ class _Evaluator:
             case Workdir():
                 if operation.path is None:
                     return
-                try:
-                    make_directories(tree, follow(tree, inside(operation.path)))
-                except BuildFailureError:
+                path = follow(tree, inside(operation.path))
+                if self._profile.family is Family.BUILDAH:
                     # buildah leaves a file where it is and goes on
-                    if self._profile.family is not Family.BUILDAH:
-                        raise
+                    there = lookup(tree, path)
+                    if there is not None and there.kind is not Kind.DIRECTORY:
+                        return
+                make_directories(tree, path)
             case Run():
                 self._run(operation, tree)
             case Copy():

@@ -98,6 +98,19 @@ class Frontend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Copier:
+    """What buildah's copier does with globs.
+
+    Attributes:
+        deep_globs: ``**`` in a source is any depth.
+        globs_again: the name that a glob matched is taken for a glob once more.
+    """
+
+    deep_globs: bool = False
+    globs_again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One builder in one version.
 
@@ -111,6 +124,7 @@ class Profile:
         opener_checks: the file opener applies last-match-wins on its own, so that a file which
             the walk keeps can arrive with 0 bytes (BuildKit since 0.13).
         frontend: what its Dockerfile may say.
+        copier: what its sources mean, where it is buildah.
     """
 
     name: str
@@ -121,6 +135,7 @@ class Profile:
     algorithm: Algorithm
     opener_checks: bool = False
     frontend: Frontend = field(repr=False)
+    copier: Copier = Copier()
 
 
 _FLAGS_20 = frozenset({"from", "chown"})
@@ -229,12 +244,14 @@ BUILDAH = Profile(
     grammar=Grammar.STORAGE,
     algorithm=Algorithm.COPIER,
     frontend=_BUILDAH_FRONTEND,
+    copier=Copier(deep_globs=True),
 )
 BUILDAH_128 = replace(
     BUILDAH,
     name="buildah-1.28",
     title="buildah 1.28",
     frontend=_BUILDAH_128_FRONTEND,
+    copier=Copier(globs_again=True),
 )
 
 PROFILES: dict[str, Profile] = {

@@ -397,6 +397,8 @@ class StageReader:
         if not instruction.words:
             raise WordError("WORKDIR takes one path")
         written, doubt = self._word(instruction.words[0], scope)
+        if not written and not doubt and self._profile.family is Family.CLASSIC:
+            raise WordError("WORKDIR: cannot normalize nothing")
         if doubt or (not written.startswith("/") and scope.workdir is None):
             scope.workdir = None
         else:

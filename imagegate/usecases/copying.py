@@ -73,7 +73,7 @@ def copying_of(
     known = _recorded(workspace.layout(name).with_name(f"{name}.build.json"), image)
     if known is None and not _own_template(workspace, name).is_file():
         return Copying(
-            nothing_because="no Dockerfile takes part: the recipe has none, and no engine is "
+            nothing_because="no Dockerfile takes part: the recipe brings none, and no engine is "
             "recorded as the builder"
         )
     return copying_with(workspace, state, lock, known)
