@@ -20,6 +20,7 @@ from imagegate.coverage.patterns import Rule, compile_rule
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    NotKnownError,
     becloud_below,
     document_node,
     exists_for_sure,
@@ -145,7 +146,14 @@ def _target(job: Job, image: Node, written: str, *, is_directory: bool) -> str:
     ensured = above if last not in ("", ".") and not job.into_directory else destination
     make_directories(image, follow(image, inside(ensured)))
     target = follow(image, inside(clean(destination)))
-    existing = exists_for_sure(image, target)
+    existing: Node | None
+    try:
+        existing = exists_for_sure(image, target)
+    except NotKnownError:
+        # a directory goes into one that is there, or makes it
+        if not is_directory:
+            raise
+        existing = None
     if not is_directory and existing is not None and existing.kind is Kind.DIRECTORY:
         target = f"{target}/{base(written)}" if target else base(written)
     new_directory = is_directory and existing is None

@@ -143,7 +143,7 @@ class _Evaluator:
         self._stages = reader.read()
         self._filter = ContextFilter(build.main.ignore, build.profile)
         self._trees: dict[int, Node] = {}
-        self._failures: list[Failure] = []
+        self._failures: list[Failure] = list(reader.failures)
         self._sources: dict[str, Source] = {}
 
     def run(self) -> Evaluation:

@@ -196,6 +196,7 @@ _BUILDAH_128_FRONTEND = replace(
     flags=_FLAGS_20 | {"chmod"},
     modern_words=False,
     dot_is_directory=False,
+    args_inherited=False,
     target_numbers=StageNumbers.UNNAMED,
     first_target_wins=True,
 )

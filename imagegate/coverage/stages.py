@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.dockerfile import parse_heredoc
+from imagegate.coverage.forms import form_problem
 from imagegate.coverage.gopath import clean, join
 from imagegate.coverage.profiles import Family
 from imagegate.coverage.words import Dialect, WordError, expand
@@ -210,6 +211,8 @@ class StageReader:
         self._meta: dict[str, str] = {}
         self._scopes: list[_Scope] = []
         self.stages: list[Stage] = []
+        # what fails the build in whatever stage it stands
+        self.failures: list[Failure] = []
 
     def read(self) -> list[Stage]:
         """Return the stages.
@@ -217,6 +220,8 @@ class StageReader:
         Raises:
             CoverageError: the Dockerfile is broken for every builder.
         """
+        if self._profile.family is not Family.BUILDAH:
+            self._check_forms()
         for instruction in self._file.instructions:
             if instruction.name == "FROM":
                 self._from(instruction)
@@ -227,6 +232,13 @@ class StageReader:
         if not self.stages:
             raise self._error(self._file.instructions[-1].line, "no FROM instruction")
         return self.stages
+
+    def _check_forms(self) -> None:
+        """Refuse what moby's parser refuses before it builds anything."""
+        for instruction in self._file.instructions:
+            problem = form_problem(instruction)
+            if problem:
+                raise self._error(instruction.line, problem)
 
     def _error(self, line: int, message: str) -> CoverageError:
         return CoverageError(f"{self._file.path}:{line}: {message}")
@@ -443,7 +455,10 @@ class StageReader:
             instruction = replace(instruction, words=instruction.json_prefix, json=True)
         problem = self._copy_problem(instruction)
         if problem:
-            return Failure(line=instruction.line, message=problem)
+            failure = Failure(line=instruction.line, message=problem)
+            if self._profile.family is Family.BUILDKIT:
+                self.failures.append(failure)
+            return failure
         flags = _flags(instruction)
         doubts: list[str] = []
         sources: list[str] = []

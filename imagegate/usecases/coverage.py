@@ -30,7 +30,7 @@ from imagegate.coverage.tree import (
     walk,
 )
 from imagegate.coverage.verdict import Asset, Judgement, judge
-from imagegate.coverage.walk import ContextFilter
+from imagegate.coverage.walk import ContextFilter, Decision
 from imagegate.errors import CoverageError, ImagegateError, UsageError
 
 if TYPE_CHECKING:
@@ -178,33 +178,18 @@ def list_context(request: Request) -> Iterator[tuple[str, Sent]]:
             profile = find_profile(name)
             ignore = ignore_for(request, dockerfile, profile)
             rules = ContextFilter(ignore, profile)
-            rules.send(context.root)
-            for sent in _listed(rules, context.root, ""):
-                yield name, replace(sent, by=_decided(sent, ignore))
+            rules.send(context.root)  # a broken line is heard of before anything is printed
+            for path, node, decision in rules.decisions(context.root):
+                yield name, _sent(path, node, decision, ignore)
 
 
-def _decided(sent: Sent, ignore: IgnoreFile) -> str:
-    if not sent.by:
-        return ""
-    return f"{ignore.path}:{sent.by} `{ignore.written(int(sent.by)).strip()}`"
-
-
-def _listed(rules: ContextFilter, root: Node, prefix: str) -> Iterator[Sent]:
-    node = lookup(root, prefix)
-    assert node is not None
-    for name in sorted(node.children):
-        path = f"{prefix}/{name}" if prefix else name
-        child = node.children[name]
-        decision = rules.decide(path, root)
-        line = str(decision.rule.line) if decision.rule else ""
-        if child.kind is Kind.DIRECTORY:
-            if not decision.kept and not rules.may_hold_exceptions(path):
-                yield Sent(path=path + "/", state="dropped", by=line)
-            else:
-                yield from _listed(rules, root, path)
-            continue
-        state = "empty" if decision.emptied else "sent" if decision.kept else "dropped"
-        yield Sent(path=path, state=state, by=line)
+def _sent(path: str, node: Node, decision: Decision, ignore: IgnoreFile) -> Sent:
+    by = ""
+    if decision.rule is not None:
+        line = decision.rule.line
+        by = f"{ignore.path}:{line} `{ignore.written(line).strip()}`"
+    state = "empty" if decision.emptied else "sent" if decision.kept else "dropped"
+    return Sent(path=path + "/" if node.kind is Kind.DIRECTORY else path, state=state, by=by)
 
 
 # -- reading
