@@ -35,7 +35,16 @@ from imagegate.coverage.stages import (
     Workdir,
 )
 from imagegate.coverage.transfer import TransferError, narrow
-from imagegate.coverage.tree import BaseDoubt, Context, Kind, Node, clone, directory, lookup
+from imagegate.coverage.tree import (
+    BaseDoubt,
+    Context,
+    Kind,
+    LineDoubt,
+    Node,
+    clone,
+    directory,
+    lookup,
+)
 from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
@@ -379,13 +388,17 @@ class _Evaluator:
                     raise BuildFailureError(f"`--mount`: `/{path}` not found", source=path)
             if self._profile.family is Family.BUILDAH and "target" in options:
                 # buildah 1.28 removes the target after the step
-                becloud(tree, inside(options["target"]), f"line {operation.line} mounts over it")
+                becloud(
+                    tree,
+                    inside(options["target"]),
+                    LineDoubt.at(operation.line, f"line {operation.line} mounts over it"),
+                )
         touched = (
             EVERYTHING
             if operation.foreign_shell
             else touched_by(operation.text, operation.words, operation.workdir)
         )
-        reason = f"RUN in line {operation.line} may change it"
+        reason = LineDoubt.at(operation.line, f"RUN in line {operation.line} may change it")
         kept = [inside(path) for path in self._build.run_keeps]
         if touched.paths is None:
             _becloud_but(tree, "", reason, kept)
@@ -399,18 +412,28 @@ class _Evaluator:
     def _copy(self, operation: Copy, stage: Stage, tree: Node) -> None:
         destination = self._destination(operation)
         if destination is None:
-            becloud(tree, "", f"where line {operation.line} copies to is not known")
+            becloud(
+                tree,
+                "",
+                LineDoubt.at(operation.line, f"where line {operation.line} copies to is not known"),
+            )
             return
         target, into = destination
         if operation.doubt:
-            becloud(tree, "", f"line {operation.line}: {operation.doubt}")
+            becloud(
+                tree, "", LineDoubt.at(operation.line, f"line {operation.line}: {operation.doubt}")
+            )
             return
         local = tuple(src for src in operation.sources if not src.startswith(_REMOTE))
         remote = [src for src in operation.sources if src.startswith(_REMOTE)]
         if remote and not operation.add:
             raise BuildFailureError("source can't be a URL for COPY")
         for url in remote:
-            becloud(tree, inside(target), f"line {operation.line} fetches `{url}`")
+            becloud(
+                tree,
+                inside(target),
+                LineDoubt.at(operation.line, f"line {operation.line} fetches `{url}`"),
+            )
         if not local and not operation.documents:
             return
         source = self._source(operation, stage, tree, inside(target))
@@ -454,7 +477,11 @@ class _Evaluator:
                     require_certain(source.root, written)
             act(job, tree)
         except NotKnownError as unknown:
-            becloud(tree, inside(target), f"line {operation.line}: {unknown}")
+            becloud(
+                tree,
+                inside(target),
+                LineDoubt.at(operation.line, f"line {operation.line}: {unknown}"),
+            )
 
     def _destination(self, operation: Copy) -> tuple[str, bool] | None:
         """Return the absolute destination and whether it is written as a directory."""
@@ -490,7 +517,13 @@ class _Evaluator:
                 raise BuildFailureError(
                     f"no stage `{name}`: this builder tells upper from lower case in names"
                 )
-            becloud(tree, target, f"line {operation.line} copies from the image `{name}`")
+            becloud(
+                tree,
+                target,
+                LineDoubt.at(
+                    operation.line, f"line {operation.line} copies from the image `{name}`"
+                ),
+            )
             return None
         if index >= len(self._stages) or index >= stage.index:
             raise BuildFailureError(f"stage `{name}` is not built before stage {stage.index}")

@@ -57,6 +57,23 @@ class BaseDoubt(str):
     __slots__ = ()
 
 
+class LineDoubt(str):  # noqa: SLOT000 - a str has no room for slots of its own
+    """A doubt that a line of the Dockerfile raises.
+
+    Attributes:
+        line: the line, from 1.
+    """
+
+    line: int
+
+    @classmethod
+    def at(cls, line: int, text: str) -> LineDoubt:
+        """Return the doubt `text` about line `line`."""
+        doubt = cls(text)
+        doubt.line = line
+        return doubt
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
     """One file, directory or link.
