@@ -229,6 +229,11 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
         existing = None
     folder, rename = target, ""
     above, name = split(inside(destination))
+    if name and existing is None:
+        dangling = _lstat(image, inside(destination))
+        if dangling is not None and dangling.kind is Kind.LINK:
+            # something is there, it is no file: so a directory is made where the link leads
+            must_be_directory = True
     if name and can_be_file:
         # a link at the destination is looked through, and replaced when a file takes its name
         written = _lstat(image, inside(destination))

@@ -157,8 +157,9 @@ class _Evaluator:
 
     def run(self) -> Evaluation:
         target = self._target()
-        self._check_references()
         needed = self._needed(target)
+        lazy = self._profile.family is Family.BUILDAH
+        self._check_references(sorted(needed) if lazy else range(len(self._stages)))
         self._read_by = self._reading(needed)
         for index in sorted(needed):
             self._stage(self._stages[index])
@@ -242,9 +243,9 @@ class _Evaluator:
                     found.append((operation.line, index))
         return found
 
-    def _check_references(self) -> None:
-        """Indexes out of range and circles fail a build even in stages that nobody needs."""
-        for stage in self._stages:
+    def _check_references(self, stages: Iterable[int]) -> None:
+        """Indexes out of range and circles fail a build, in Docker even where nobody needs them."""
+        for stage in (self._stages[index] for index in stages):
             for line, index in self._references(stage):
                 if index >= len(self._stages):
                     self._fail(line, f"invalid stage index `{index}`")
@@ -265,7 +266,7 @@ class _Evaluator:
     def _needed(self, target: int) -> set[int]:
         if not self._profile.frontend.skips_unneeded_stages:
             return set(range(target + 1))
-        return {target} | self._reachable(target)
+        return {target} | {index for index in self._reachable(target) if index < len(self._stages)}
 
     # -- sources
 

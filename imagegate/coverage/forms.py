@@ -1,7 +1,8 @@
-"""Forms of instructions that moby's parser refuses wherever they stand, needed stage or not.
+"""Forms of instructions that builders refuse.
 
 BuildKit ``frontend/dockerfile/instructions/parse.go`` and ``parser/line_parsers.go``, which the
-classic builder shares. They are looked at before anything is built.
+classic builder shares, look at all of them before anything is built. imagebuilder has the line
+parsers, and looks at the rest when it comes to the instruction.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from imagegate.coverage.dockerfile import Instruction
 
@@ -19,11 +20,37 @@ _FROM_WITH_NAME = 3
 
 
 def form_problem(instruction: Instruction) -> str:
-    """Return why moby refuses the instruction's form, or an empty string."""
+    """Return why the instruction's form is refused, or an empty string."""
     if instruction.trigger is not None:
         return form_problem(instruction.trigger)
+    problem = line_problem(instruction)
+    if problem:
+        return problem
     judged = _FORMS.get(instruction.name)
     return judged(instruction) if judged is not None else ""
+
+
+def blank_name_problem(instruction: Instruction) -> str:
+    """Return why moby refuses a name in ENV, ARG or LABEL, or an empty string."""
+    if instruction.trigger is not None:
+        return blank_name_problem(instruction.trigger)
+    named = instruction.name in {"ARG", "ENV", "LABEL"}
+    if named and any(word.startswith("=") for word in instruction.words):
+        return f"{instruction.name} names can not be blank"
+    return ""
+
+
+def line_problem(instruction: Instruction) -> str:
+    """Return why the line of an ENV or LABEL cannot be read, or an empty string."""
+    name, words = instruction.name, instruction.words
+    if name not in {"ENV", "LABEL"} or not words:
+        return ""
+    # ``parseNameVal``: `name=value …`, or `name value` where the first word has no `=`
+    if "=" not in words[0]:
+        has_value = len(instruction.rest.split(None, 1)) > 1
+        return "" if has_value else f"{name} must have two arguments"
+    bad = next((word for word in words if "=" not in word), None)
+    return "" if bad is None else f"{name}: can't find `=` in `{bad}`; the form is `name=value`"
 
 
 def _at_least_one(instruction: Instruction) -> str:
@@ -39,35 +66,6 @@ def _two(instruction: Instruction) -> str:
     if len(instruction.words) > 1:
         return ""
     return f"{instruction.name} takes at least two arguments"
-
-
-def _name_values(instruction: Instruction) -> str:
-    """``parseNameVal``: ``name=value …``, or ``name value`` where the first word has no ``=``."""
-    words = instruction.words
-    if not words:
-        return f"{instruction.name} requires at least one argument"
-    if "=" not in words[0]:
-        return (
-            ""
-            if len(instruction.rest.split(None, 1)) > 1
-            else (f"{instruction.name} must have two arguments")
-        )
-    return _all_named(instruction.name, words)
-
-
-def _all_named(name: str, words: Sequence[str]) -> str:
-    for word in words:
-        if "=" not in word:
-            return f"{name}: can't find `=` in `{word}`; the form is `name=value`"
-        if word.startswith("="):
-            return f"{name} names can not be blank"
-    return ""
-
-
-def _arg(instruction: Instruction) -> str:
-    if any(word.startswith("=") for word in instruction.words):
-        return "ARG names can not be blank"
-    return _at_least_one(instruction)
 
 
 def _volume(instruction: Instruction) -> str:
@@ -103,13 +101,13 @@ def _from(instruction: Instruction) -> str:
 
 _FORMS: Mapping[str, Callable[[Instruction], str]] = {
     "ADD": _two,
-    "ARG": _arg,
+    "ARG": _at_least_one,
     "COPY": _two,
-    "ENV": _name_values,
+    "ENV": _at_least_one,
     "EXPOSE": _at_least_one,
     "FROM": _from,
     "HEALTHCHECK": _healthcheck,
-    "LABEL": _name_values,
+    "LABEL": _at_least_one,
     "MAINTAINER": _exactly_one,
     "SHELL": _shell,
     "STOPSIGNAL": _exactly_one,

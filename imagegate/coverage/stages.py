@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.dockerfile import parse_heredoc
-from imagegate.coverage.forms import form_problem
+from imagegate.coverage.forms import blank_name_problem, form_problem, line_problem
 from imagegate.coverage.gopath import clean, join
 from imagegate.coverage.profiles import Family
 from imagegate.coverage.words import Dialect, WordError, expand
@@ -220,8 +220,7 @@ class StageReader:
         Raises:
             CoverageError: the Dockerfile is broken for every builder.
         """
-        if self._profile.family is not Family.BUILDAH:
-            self._check_forms()
+        self._check_forms()
         for instruction in self._file.instructions:
             if instruction.name == "FROM":
                 self._from(instruction)
@@ -234,9 +233,12 @@ class StageReader:
         return self.stages
 
     def _check_forms(self) -> None:
-        """Refuse what moby's parser refuses before it builds anything."""
+        """Refuse what the builder refuses before it builds anything."""
+        early = line_problem
+        if self._profile.family is not Family.BUILDAH:
+            early = _moby_problem
         for instruction in self._file.instructions:
-            problem = form_problem(instruction)
+            problem = early(instruction)
             if problem:
                 raise self._error(instruction.line, problem)
 
@@ -294,6 +296,8 @@ class StageReader:
         self._start(stage)
 
     def _stage_called(self, name: str) -> int | None:
+        if name == "scratch" and self._profile.family is Family.BUILDAH:
+            return None
         folds = self._profile.family is Family.CLASSIC
         for stage in reversed(self.stages):
             known = stage.name
@@ -346,6 +350,9 @@ class StageReader:
             stage.operations.append(Failure(line=instruction.line, message=str(refused)))
 
     def _dispatch(self, instruction: Instruction, stage: Stage, scope: _Scope) -> None:
+        problem = form_problem(instruction) if instruction.trigger is None else ""
+        if problem:
+            raise WordError(problem)
         match instruction.name:
             case "ARG":
                 self._arg(instruction, scope)
@@ -532,6 +539,10 @@ class StageReader:
         if "$" in dict(_first(instruction)).get("from", ""):
             return "variables are not expanded in `--from`"
         return ""
+
+
+def _moby_problem(instruction: Instruction) -> str:
+    return form_problem(instruction) or blank_name_problem(instruction)
 
 
 def _octal(value: str) -> bool:
