@@ -77,6 +77,7 @@ class Instruction:
         line: first line, from 1.
         end: last line, heredocs included.
         trigger: the instruction that ONBUILD holds back.
+        refused: why the instruction is refused, where reading its line already says so.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Instruction:
     line: int
     end: int
     trigger: Instruction | None = None
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,12 +237,18 @@ class _Parser:
         )
 
     def _onbuild(self, rest: str, start: int) -> Instruction:
-        if not rest:
-            raise self._error("ONBUILD requires an instruction", start)
-        trigger = self._split(rest, start)
-        if trigger.name in {"ONBUILD", "FROM", "MAINTAINER"}:
-            raise self._error(f"`{trigger.name}` is not allowed as an ONBUILD trigger", start)
-        return Instruction(name="ONBUILD", rest=rest, line=start, end=self._at, trigger=trigger)
+        trigger = self._split(rest, start) if rest else None
+        refused = "" if trigger else "ONBUILD requires at least one argument"
+        if trigger is not None and trigger.name in {"ONBUILD", "FROM", "MAINTAINER"}:
+            refused = f"`{trigger.name}` is not allowed as an ONBUILD trigger"
+        return Instruction(
+            name="ONBUILD",
+            rest=rest,
+            line=start,
+            end=self._at,
+            trigger=trigger,
+            refused=refused,
+        )
 
     def _documents(self, line: str) -> tuple[Heredoc, ...]:
         """Take the lines of every heredoc that `line` announces."""

@@ -224,7 +224,10 @@ class _Evaluator:
         folds = self._profile.frontend.stage_names_fold_case
         wanted = name.lower() if folds else name
         for stage in reversed(self._stages):
-            if stage.name and (stage.name.lower() if folds else stage.name) == wanted:
+            called = stage.name.lower() if folds else stage.name
+            if not called and self._profile.family is Family.BUILDAH:
+                called = str(stage.index)
+            if called and called == wanted:
                 return stage.index
         if name.isdigit():
             return int(name)

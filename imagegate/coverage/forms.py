@@ -21,8 +21,11 @@ _FROM_WITH_NAME = 3
 
 def form_problem(instruction: Instruction) -> str:
     """Return why the instruction's form is refused, or an empty string."""
+    if instruction.refused:
+        return instruction.refused
     if instruction.trigger is not None:
-        return form_problem(instruction.trigger)
+        # what is in it is looked at where it runs
+        return line_problem(instruction.trigger)
     problem = line_problem(instruction)
     if problem:
         return problem
@@ -32,8 +35,6 @@ def form_problem(instruction: Instruction) -> str:
 
 def blank_name_problem(instruction: Instruction) -> str:
     """Return why moby refuses a name in ENV, ARG or LABEL, or an empty string."""
-    if instruction.trigger is not None:
-        return blank_name_problem(instruction.trigger)
     named = instruction.name in {"ARG", "ENV", "LABEL"}
     if named and any(word.startswith("=") for word in instruction.words):
         return f"{instruction.name} names can not be blank"

@@ -294,6 +294,15 @@ class StageReader:
             doubt=doubt,
         )
         self._start(stage)
+        if self._profile.family is Family.CLASSIC:
+            self._check_platform(instruction, stage)
+
+    def _check_platform(self, instruction: Instruction, stage: Stage) -> None:
+        """The classic builder knows no platform but the one that is written or given."""
+        for flag in instruction.flags:
+            if flag.startswith("--platform=") and not self._expand(flag[11:], self._meta)[0]:
+                message = f"`{flag}`: no platform comes of it"
+                stage.operations.append(Failure(line=stage.line, message=message))
 
     def _stage_called(self, name: str) -> int | None:
         if name == "scratch" and self._profile.family is Family.BUILDAH:
@@ -350,7 +359,7 @@ class StageReader:
             stage.operations.append(Failure(line=instruction.line, message=str(refused)))
 
     def _dispatch(self, instruction: Instruction, stage: Stage, scope: _Scope) -> None:
-        problem = form_problem(instruction) if instruction.trigger is None else ""
+        problem = form_problem(instruction)
         if problem:
             raise WordError(problem)
         match instruction.name:

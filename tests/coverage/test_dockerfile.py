@@ -71,7 +71,6 @@ def test_onbuild_holds_an_instruction_with_its_flags() -> None:
     [
         ("FROM a\nNOPE\n", "D:2: unknown instruction `NOPE`"),
         ("# escape=`\n# escape=`\nFROM a\n", "D:2: only one `escape`"),
-        ("FROM a\nONBUILD ONBUILD COPY a b\n", "D:2: `ONBUILD` is not allowed"),
         ("FROM a\nRUN <<EOF\nx\n", "D:2: heredoc `EOF` is not closed"),
         ("FROM a\nCOPY " + "x" * 65536 + " /o\n", "D:2: the line has 65544 bytes"),
         ("", "D:1: the file has no instructions"),
@@ -149,6 +148,11 @@ def image(text: str, builder: str = "buildkit", bases: dict[str, Base] | None = 
 )
 def test_an_arg_behind_an_env_of_its_name_wins_in_buildkit_only(builder: str, found: str) -> None:
     assert image("FROM scratch\nENV D=/env\nARG D=/arg\nCOPY f $D/\n", builder) == {f"{found}/f"}
+
+
+def test_what_onbuild_may_not_hold_is_named_with_its_line() -> None:
+    with pytest.raises(CoverageError, match=r"^D:2: `ONBUILD` is not allowed"):
+        image("FROM scratch\nONBUILD ONBUILD COPY a b\n")
 
 
 def test_onbuild_of_a_stage_runs_in_docker_and_not_in_buildah() -> None:
