@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.coverage.copying import Copying
     from imagegate.facts import Distribution, Facts
     from imagegate.lock import Lock, LockedAsset
     from imagegate.oci.digest import Digest
@@ -109,6 +110,7 @@ class Evidence:
         facts: facts of the merged system.
         collector: contents of chosen files of the added layers.
         today: the day of the judgement.
+        copying: what a build with the recipe's Dockerfile does to the assets.
         observation: what the image said when it ran, where it was asked.
     """
 
@@ -126,6 +128,7 @@ class Evidence:
     facts: Facts
     collector: Collector
     today: date
+    copying: Copying
     observation: Observation | None = None
 
     @cached_property

@@ -11,12 +11,13 @@ from imagegate import __version__
 from imagegate.engines.container.context import stage_context
 from imagegate.engines.container.readback import read_back
 from imagegate.engines.container.tools import Order, find_engine
-from imagegate.errors import EngineError
+from imagegate.errors import EngineError, RefusedError
 from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
 from imagegate.usecases.build import fetch_wheels
+from imagegate.usecases.copying import KnownBuilder, copying_with, unfit, unproven
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
@@ -24,6 +25,7 @@ from imagegate.workspace.atomic import new_folder, write_file
 if TYPE_CHECKING:
     from datetime import date
 
+    from imagegate.coverage.copying import Copying
     from imagegate.engines.container.secrets import Secret
     from imagegate.engines.container.tools import Builder, Engine, EngineName, Network
     from imagegate.lock import Lock
@@ -98,7 +100,7 @@ def build_with_engine(
         RecipeError: the recipe cannot be built by an engine.
         FetchError: a wheel could not be had.
         EngineError: the engine is absent or fails.
-        RefusedError: a build secret is in the result.
+        RefusedError: the Dockerfile loses an asset, or a build secret is in the result.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
@@ -113,6 +115,14 @@ def build_with_engine(
             "its steps need emulation (binfmt); `--engine compose` runs none"
         )
     wheels = fetch_wheels(state, lock, cache, reporter)
+    copying = copying_with(
+        workspace,
+        state,
+        lock,
+        KnownBuilder(builder=engine.builder, version=engine.version),
+        wheels=[path.name for path in wheels.values()],
+    )
+    _require_fit(copying, reporter)
     base = recipe.base
     with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
         context = stage_context(
@@ -149,7 +159,8 @@ def build_with_engine(
             advance=task.advance,
         )
     write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
-    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter, today=today)
+    built = open_judged(workspace, state, None)
+    verdict, _ = judge(state, lock, built, reporter, copying=copying, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     provenance = _provenance(engine, choice, lock, written.digest, identity)
@@ -157,6 +168,23 @@ def build_with_engine(
     return EngineOutcome(
         layout=layout, report=report, digest=written.digest, identity=identity, verdict=verdict
     )
+
+
+def _require_fit(copying: Copying, reporter: Reporter) -> None:
+    """Refuse a build that is sure to lose an asset, before it runs.
+
+    What the text leaves open is said; the image's bytes settle it after the build.
+    """
+    bad = unfit(copying)
+    if bad:
+        raise RefusedError(
+            f"nothing is built: `{copying.dockerfile}` does not bring every asset"
+            + "".join(f"\n  {line}" for line in bad),
+            hint="; ".join(f"add `{edit.text}` to `{edit.path}`" for edit in copying.edits)
+            or "let its COPY lines and the ignore file reach every model's folder",
+        )
+    for line in unproven(copying):
+        reporter.say(f"{line}; the image's bytes will tell")
 
 
 def _open_built(engine: Engine, identity: str) -> ImageSource:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
     from typing import Self
 
+    from imagegate.coverage.copying import Copying
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
@@ -42,6 +43,7 @@ def judge(
     source: ImageSource,
     reporter: Reporter,
     *,
+    copying: Copying,
     today: date,
     skip: Collection[str] = (),
 ) -> tuple[Verdict, Evidence]:
@@ -55,6 +57,7 @@ def judge(
         lock: its lock.
         source: the image.
         reporter: where progress goes.
+        copying: what a build with the recipe's Dockerfile does to the assets.
         today: the day that waivers are compared with.
         skip: ids of checks that are left out; such a verdict never passes.
 
@@ -107,6 +110,7 @@ def judge(
         facts=_merge(lock.base.facts, added_facts, tree, is_prefix=is_prefix),
         collector=collector,
         today=today,
+        copying=copying,
     )
     cost = Cost(
         read=meter.read,

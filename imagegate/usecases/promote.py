@@ -13,6 +13,7 @@ from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
 from imagegate.sources.registry import push_image
 from imagegate.usecases.attest import sign_verdict, timestamp
+from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
 from imagegate.usecases.verify import open_judged
@@ -109,7 +110,10 @@ def promote_recipe(
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, evidence = judge(state, lock, source, reporter, today=promoted_at.date())
+    copying = copying_of(workspace, state, lock, source.image.digest)
+    verdict, evidence = judge(
+        state, lock, source, reporter, copying=copying, today=promoted_at.date()
+    )
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)
     if verdict.image is None:

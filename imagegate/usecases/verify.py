@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.errors import LockError, UsageError
+from imagegate.errors import LockError, RefusedError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
+from imagegate.usecases.copying import copying_of, copying_of_workspace, unproven
 from imagegate.usecases.gate import judge
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def verify_recipe(
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, evidence = judge(state, lock, source, reporter, today=today, skip=skip)
+    copying = copying_of(workspace, state, lock, source.image.digest)
+    verdict, evidence = judge(
+        state, lock, source, reporter, copying=copying, today=today, skip=skip
+    )
     if probe_with is not None:
         verdict = _probed(verdict, evidence, source, probe_with, reporter)
     if image is not None:
@@ -110,7 +114,7 @@ def _probed(
 
 
 def verify_static(workspace: Workspace, name: str) -> str:
-    """Compare a lock with the recipe, the requirements and the assets as they are; no image is read.
+    """Compare a lock with the workspace as it is, and judge a Dockerfile there; no image is read.
 
     Returns:
         What was compared.
@@ -118,13 +122,23 @@ def verify_static(workspace: Workspace, name: str) -> str:
     Raises:
         UsageError: there is no such recipe, or it cannot be used.
         LockError: the lock is missing, damaged, edited or stale.
+        RefusedError: the recipe's own Dockerfile does not prove that every asset arrives.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
     require_fresh(state, lock)
+    copying = copying_of_workspace(workspace, state, lock)
+    bad = unproven(copying)
+    if bad:
+        raise RefusedError(
+            f"`{copying.dockerfile}` does not prove that every asset arrives:"
+            + "".join(f"\n       {line}" for line in bad),
+            hint=f"`imagegate build {name} --engine docker` shows what the engine makes of it",
+        )
+    carried = "" if copying.judgement is None else f"; `{copying.dockerfile}` brings every asset"
     return (
         f"lock {lock.digest} fits image.toml, {len(state.requirements)} requirements "
-        f"and {len(state.assets)} assets"
+        f"and {len(state.assets)} assets{carried}"
     )
 
 

@@ -23,6 +23,7 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.judging import COMPOSED
 from tests.world import World
 
 DIALECTS = {
@@ -188,7 +189,9 @@ def test_report_of_a_passing_image(
 ) -> None:
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))
+    verdict, _ = judge(
+        state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
+    )
 
     assert without_digests(render_text(verdict, details=details)) == snapshot
 
@@ -198,6 +201,8 @@ def test_report_of_a_failing_image(world: World, snapshot: SnapshotAssertion) ->
     workspace = Workspace(world.root)
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))
+    verdict, _ = judge(
+        state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
+    )
 
     assert without_digests(render_text(verdict)) == snapshot

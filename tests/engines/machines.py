@@ -22,6 +22,7 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.judging import COMPOSED
 from tests.registry_source.peers import run
 
 PEERS = Path(os.environ.get("IMAGEGATE_PEERS", Path(__file__).parents[2] / ".peers"))
@@ -250,7 +251,7 @@ def look_inside(site: Site, layout: Path) -> Inside:
     workspace = Workspace(site.root)
     state, lock = workspace.state("demo"), workspace.lock("demo")
     source = open_judged(workspace, state, f"oci:{layout}")
-    _, evidence = judge(state, lock, source, Silent(), today=date(2026, 11, 29))
+    _, evidence = judge(state, lock, source, Silent(), copying=COMPOSED, today=date(2026, 11, 29))
     explained = {"RECORD", "INSTALLER", "REQUESTED"}
     launchers = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
     files = {

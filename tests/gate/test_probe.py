@@ -14,6 +14,7 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.judging import COMPOSED
 from tests.world import NCCL, SITE, World
 
 # what `ncclGetVersion` gives for 2.30.7 (nccl.h, NCCL_VERSION)
@@ -25,7 +26,9 @@ def evidence(built_once: World) -> Evidence:
     workspace = Workspace(built_once.root)
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    return judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))[1]
+    return judge(
+        state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
+    )[1]
 
 
 def honest(evidence: Evidence) -> Observation:

@@ -90,12 +90,7 @@ class Engine:
     @property
     def dialect(self) -> Dialect:
         """What its builder understands."""
-        return Dialect(
-            mounts=self.builder != "classic",
-            epoch=self.builder in ("buildx", "buildkit"),
-            # buildah 1.28 does, and so would delete a folder of the base
-            removes_mount_point=self.builder == "podman",
-        )
+        return Dialect.of(self.builder)
 
     @property
     def shortcomings(self) -> str:
