@@ -11,7 +11,7 @@ from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
-from imagegate.sources.registry import push_image
+from imagegate.sources.registry import push_image, registry_reference
 from imagegate.usecases.attest import sign_verdict, timestamp
 from imagegate.usecases.gate import judge
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
@@ -170,8 +170,11 @@ def _push(
     before = layers.received
     # distribution-spec, "Mounting a blob from another repository": within one registry only
     near = [same_registry(source, repository.registry)]
-    if recipe.base is not None and recipe.base.registry == repository.registry:
-        near.append(recipe.base.repository)
+    near += [
+        base.repository
+        for base in (push.base and registry_reference(push.base), recipe.base)
+        if base and base.registry == repository.registry
+    ]
     reporter.say(f"pushing to {repository.name}:{tag}")
     done = push_image(
         sink, image, [layers], mount_from=dict.fromkeys(name for name in near if name), tag=tag

@@ -97,6 +97,9 @@ class CuttingWire:
         self._target = (host, int(port))
         self._limits = {"up": up, "down": down}
         self.cuts = 0
+        # every byte of the connections, headers included, whatever either end says of itself
+        self.moved = {"up": 0, "down": 0}
+        self._lock = threading.Lock()
 
     @contextmanager
     def running(self) -> Iterator[str]:
@@ -122,6 +125,8 @@ class CuttingWire:
                 while content := source.recv(1 << 16):
                     sink.sendall(content)
                     moved += len(content)
+                    with self._lock:
+                        self.moved[way] += len(content)
                     limits = self._limits[way]
                     if limits and moved >= limits[0]:
                         limits.pop(0)
