@@ -189,7 +189,7 @@ def make_base(registry: str, folder: Path) -> str:
         "ADD base.tar /\n"
         "ENV PATH=/usr/local/bin:/usr/bin:/bin BASE_SAYS=hello\n"
         "RUN --mount=type=bind,source=wheels,target=/mnt "
-        "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-compile --no-cache-dir "
+        "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-deps --no-compile --no-cache-dir "
         "--root-user-action=ignore /mnt/*.whl\n"
         "RUN --mount=type=bind,source=debs,target=/mnt dpkg --install /mnt/*.deb && "
         f"echo 'deb [trusted=yes] file:{ARCHIVE} ./' >/etc/apt/sources.list\n"
