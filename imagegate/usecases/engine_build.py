@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from imagegate import __version__
 from imagegate.engines.container.context import stage_context
+from imagegate.engines.container.detect import find_engine
 from imagegate.engines.container.readback import read_back
-from imagegate.engines.container.tools import Order, find_engine
+from imagegate.engines.container.tools import Order
 from imagegate.errors import EngineError
 from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json

@@ -76,8 +76,8 @@ def _probed(
 ) -> Verdict:
     """Run the judged image, by its id, and add what it says to the verdict."""
     from imagegate.checks.probe import PROBE
+    from imagegate.engines.container.detect import find_engine
     from imagegate.engines.container.probe import identities_of, probe, pull
-    from imagegate.engines.container.tools import find_engine
     from imagegate.sources.registry import RegistrySource, is_loopback
 
     engine = find_engine(engine_name)
