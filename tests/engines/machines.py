@@ -183,14 +183,16 @@ def make_base(registry: str, folder: Path) -> str:
     folder.mkdir()
     (folder / "base.tar").hardlink_to(make_root())
     make_package(folder / "debs", "1.0")
-    download(folder / "wheels", *BASE_PINS, *_AIOHTTP_NEEDS)
+    pins = (*BASE_PINS, *_AIOHTTP_NEEDS)
+    download(folder / "wheels", *pins)
     (folder / "Dockerfile").write_text(
         "FROM scratch\n"
         "ADD base.tar /\n"
-        "ENV PATH=/usr/local/bin:/usr/bin:/bin BASE_SAYS=hello\n"
+        "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin BASE_SAYS=hello\n"
         "RUN --mount=type=bind,source=wheels,target=/mnt "
         "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-deps --no-compile --no-cache-dir "
-        "--root-user-action=ignore /mnt/*.whl\n"
+        # by name, as out of an index: from a path pip would record where each came from
+        f"--root-user-action=ignore --find-links /mnt {' '.join(pins)}\n"
         "RUN --mount=type=bind,source=debs,target=/mnt dpkg --install /mnt/*.deb && "
         f"echo 'deb [trusted=yes] file:{ARCHIVE} ./' >/etc/apt/sources.list\n"
     )
@@ -253,7 +255,7 @@ class Site:
         """The failure of a check on one thing; there has to be one."""
         found = [one for one in self.failures() if one["code"].startswith(code)]
         assert found, self.failures()
-        return next(one for one in found if subject in one["subject"])
+        return next(one for one in found if subject in f"{one['subject']} {one['place']['path']}")
 
 
 def make_site(root: Path, base: str, registry: str) -> Site:
