@@ -198,7 +198,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=subject.workspace / "build") as name:
         folder = Path(name)
         layout = f"oci:{whole_layout(folder / 'layout', subject)}"
-        verify = subject.command("verify", subject.recipe, "--image")
+        verify = [*subject.command("verify", subject.recipe), "--image"]
         local = best("`imagegate verify` on the layout", [*verify, layout], given.runs)
         rows.append(row(local, local))
         if "syft" not in given.without:

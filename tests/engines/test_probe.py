@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def site(locked: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
     base = build_and_push(f"{locked.registry}/team/nccl", folder / "base")
     found = make_site(folder / "workspace", base, locked.registry)
     # the layer is the assets alone: what is asked here is the base
-    (found.root / "images/demo/requirements.in").write_text("")
+    (found.root / "images/demo/requirements.in").unlink()
     assert found.run("lock", "demo") == 0
     return found
 
@@ -74,11 +75,18 @@ def test_a_copy_that_answers_otherwise_and_takes_the_name_is_seen_by_asking(
     assert build(changed) == 1
     capsys.readouterr()
 
-    assert changed.run("verify", "demo", "--probe") == 1
+    assert changed.run("verify", "demo", "--probe", "--format", "json") == 1
 
-    said = capsys.readouterr().out
-    assert "probe.agrees/nccl: opt/other/libnccl.so.2" in said
-    assert "locked=2.19.3" in said
-    assert "found=2.18.5" in said
-    assert "probe.agrees/nccl-loaded: opt/other/libnccl.so.2" in said
-    assert f"locked={FOLDER}/libnccl.so.2 (LD_LIBRARY_PATH" in said
+    report = json.loads(capsys.readouterr().out)
+    (probed,) = [check for check in report["checks"] if check["id"] == "probe.agrees"]
+    found = {
+        finding["code"]: (finding["subject"], finding["locked"], finding["found"])
+        for finding in probed["findings"]
+        if finding["severity"] == "fail"
+    }
+    other = "opt/other/libnccl.so.2"
+    by_search = f"{FOLDER}/libnccl.so.2 (LD_LIBRARY_PATH `{FOLDER}`)"
+    assert found == {
+        "probe.agrees/nccl": (other, "2.19.3+cuda12.3", "2.18.5"),
+        "probe.agrees/nccl-loaded": (other, by_search, f"/{other} (ncclGetVersion 21805)"),
+    }
