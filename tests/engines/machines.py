@@ -277,7 +277,8 @@ class Inside:
     """What the gate read in a built image.
 
     Attributes:
-        files: every path with kind and content, without what installers write each for itself.
+        files: every path with kind, mode, owner and content; of what each installer writes in
+            words of its own (its name, its RECORD of them, its launchers) all but the content.
         freeze: names and versions.
         environment: of the config.
         labels: of the config.
@@ -296,13 +297,15 @@ def look_inside(site: Site, layout: Path) -> Inside:
     state, lock = workspace.state("demo"), workspace.lock("demo")
     source = open_judged(workspace, state, f"oci:{layout}")
     _, evidence = judge(state, lock, source, Silent(), today=date(2026, 11, 29))
-    explained = {"RECORD", "INSTALLER", "REQUESTED"}
-    launchers = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
-    files = {
-        node.path: f"{node.kind} {node.sha256}{node.target}"
-        for node in evidence.tree.under("")
-        if node.path.rpartition("/")[2] not in explained and node.path not in launchers
-    }
+    own_words = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
+    files = {}
+    for node in evidence.tree.under(""):
+        name = node.path.rpartition("/")[2]
+        if name == "REQUESTED":  # PEP 376: pip leaves it for what was asked for by name
+            continue
+        own = node.path in own_words or name in ("RECORD", "INSTALLER")
+        content = "" if own else f"{node.sha256}{node.target}"
+        files[node.path] = f"{node.kind} {node.mode:o} {node.uid}:{node.gid} {content}"
     config = source.image.config.config
     assert config is not None
     return Inside(
