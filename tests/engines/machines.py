@@ -178,12 +178,21 @@ def make_package(folder: Path, version: str) -> Path:
     return package
 
 
-def make_base(registry: str, folder: Path) -> str:
-    """Build the base with docker and push it; returns its reference by digest."""
+def make_base(
+    registry: str, folder: Path, pins: tuple[str, ...] = (), name: str = "team/base"
+) -> str:
+    """Build the base with docker and push it; returns its reference by digest.
+
+    Args:
+        registry: where to.
+        folder: a new one, for the build's context.
+        pins: its distributions with everything that they require; the usual ones if empty.
+        name: its repository.
+    """
     folder.mkdir()
     (folder / "base.tar").hardlink_to(make_root())
     make_package(folder / "debs", "1.0")
-    pins = (*BASE_PINS, *_AIOHTTP_NEEDS)
+    pins = pins or (*BASE_PINS, *_AIOHTTP_NEEDS)
     download(folder / "wheels", *pins)
     (folder / "Dockerfile").write_text(
         "FROM scratch\n"
@@ -196,7 +205,7 @@ def make_base(registry: str, folder: Path) -> str:
         "RUN --mount=type=bind,source=debs,target=/mnt dpkg --install /mnt/*.deb && "
         f"echo 'deb [trusted=yes] file:{ARCHIVE} ./' >/etc/apt/sources.list\n"
     )
-    return build_and_push(f"{registry}/team/base", folder)
+    return build_and_push(f"{registry}/{name}", folder)
 
 
 def build_and_push(name: str, folder: Path) -> str:
