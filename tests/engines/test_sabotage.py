@@ -135,6 +135,7 @@ def test_a_build_secret_that_a_step_keeps_is_refused(
     said = capsys.readouterr().err
     assert "the build secret `token` is in `srv/kept`" in said
     assert "glpat-Zx81nothing-real" not in said
+    assert "docker still holds the image: `docker rmi localhost/imagegate/demo:build`" in said
     assert not site.layout.exists(), "nothing that holds a secret is left to be pushed"
 
 
