@@ -78,6 +78,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLibrary:
+    """What a running Python got when it asked for a library by name.
+
+    Attributes:
+        path: the file that was mapped, without leading slash.
+        code: what its version function answers.
+        with_torch: whether torch was loaded before, ``None`` where the image has none.
+    """
+
+    path: str
+    code: int
+    with_torch: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What an image said of itself when it ran.
 
@@ -86,12 +101,14 @@ class Observation:
         freeze: what ``pip freeze`` printed, ``None`` where there is no pip.
         distributions: name and version as ``importlib.metadata`` finds them, in its order.
         nccl: path of each library that could be asked, and its ``ncclGetVersion``.
+        loaded_nccl: which one is loaded under NCCL's name, ``None`` where none is.
     """
 
     path: tuple[str, ...]
     freeze: str | None
     distributions: tuple[tuple[str, str], ...]
     nccl: tuple[tuple[str, int], ...]
+    loaded_nccl: LoadedLibrary | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.rootfs import FileTree, Node
 from imagegate.sources import open_image
+from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from imagegate.lock import LockedWheel
     from imagegate.oci.image import ImageSource, Layer
     from imagegate.recipe import Recipe
+    from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState, Workspace
 
@@ -68,6 +70,7 @@ def lock_recipe(
     cache: Path,
     reporter: Reporter,
     insecure: bool = False,
+    clock: Clock | None = None,
 ) -> LockOutcome:
     """Write a recipe's lock anew.
 
@@ -78,6 +81,7 @@ def lock_recipe(
         cache: folder for downloads.
         reporter: where progress goes.
         insecure: allow plain http to a registry that is not on loopback.
+        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
@@ -93,11 +97,13 @@ def lock_recipe(
             base or base_location(workspace, state.recipe),
             platform=state.recipe.platform,
             insecure=insecure,
+            clock=clock,
         )
         rewritten = _agree_on_base(state.recipe, source, base)
         if rewritten is not None:
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
         read = read_base(state.recipe, source, reporter)
+        tell_traffic(source, reporter, layers="the base's layers", size=read.document.compressed)
     elif base is not None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to lock")
     parts = _complete(state, read, cache, reporter)

@@ -11,7 +11,7 @@ from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
-from imagegate.sources.registry import push_image
+from imagegate.sources.registry import push_image, registry_reference
 from imagegate.usecases.attest import sign_verdict, timestamp
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
@@ -109,7 +109,8 @@ def promote_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image, insecure=insecure)
+    clock = push.clock if push is not None else None
+    source = open_judged(workspace, state, image, insecure=insecure, clock=clock)
     copying = copying_of(workspace, state, lock, source.image.digest)
     verdict, evidence = judge(
         state, lock, source, reporter, copying=copying, today=promoted_at.date()
@@ -129,30 +130,45 @@ def promote_recipe(
         repository = pushed.name
     if signer is not None:
         # before the profile: launchers never read of an image whose signature is not there
-        where = f"{repository}@{verdict.image}" if pushed is not None else image
+        there = f"{repository}@{verdict.image}" if pushed is not None else image
         sign_verdict(
             workspace,
             verdict,
             evidence,
             store=open_store(
-                where or f"oci:{workspace.layout(name)}",
+                there or f"oci:{workspace.layout(name)}",
                 insecure=insecure or (push is not None and push.insecure),
             ),
             signer=signer,
             at=promoted_at,
             reporter=reporter,
         )
+    path = _publish(workspace, evidence, verdict, repository, at=promoted_at, by=promoted_by)
+    return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
+
+
+def _publish(
+    workspace: Workspace,
+    evidence: Evidence,
+    verdict: Verdict,
+    repository: str,
+    *,
+    at: datetime,
+    by: str,
+) -> Path:
+    """Write the profile that names the image in this repository."""
+    assert verdict.image is not None
+    recipe = evidence.recipe
     report = render_json(verdict)
     digest = str(Digest.of(report))
-    published = PublishedState(
+    state = PublishedState(
         env=_environment(evidence, repository, verdict.image, digest),
-        settings=dict(state.recipe.document.profile.settings),
+        settings=dict(recipe.document.profile.settings),
         verdict=digest,
-        promoted_at=timestamp(promoted_at),
-        promoted_by=promoted_by,
+        promoted_at=timestamp(at),
+        promoted_by=by,
     )
-    path = ProfileStore(workspace.profiles()).publish(name, published, report)
-    return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
+    return ProfileStore(workspace.profiles()).publish(recipe.name, state, report)
 
 
 def _push(
@@ -170,12 +186,16 @@ def _push(
         platform=recipe.platform,
         insecure=push.insecure,
         folder=workspace.root,
+        clock=push.clock,
     )
     before = layers.received
     # distribution-spec, "Mounting a blob from another repository": within one registry only
     near = [same_registry(source, repository.registry)]
-    if recipe.base is not None and recipe.base.registry == repository.registry:
-        near.append(recipe.base.repository)
+    near += [
+        base.repository
+        for base in (push.base and registry_reference(push.base), recipe.base)
+        if base and base.registry == repository.registry
+    ]
     reporter.say(f"pushing to {repository.name}:{tag}")
     done = push_image(
         sink, image, [layers], mount_from=dict.fromkeys(name for name in near if name), tag=tag
