@@ -51,6 +51,26 @@ def read_key(key: Path, passphrase_file: Path | None) -> Signer:
     return read_signer(key, passphrase=passphrase)
 
 
+def attested_options(command: _Command) -> _Command:
+    """Add ``--attested`` and ``--max-age``."""
+    attested = click.option(
+        "--attested",
+        "key",
+        metavar="KEYFILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
+    )
+    max_age = click.option(
+        "--max-age",
+        metavar="HOURS",
+        type=click.FloatRange(min=0),
+        default=168.0,
+        show_default=True,
+        help="How old a stored verdict may be.",
+    )
+    return attested(max_age(command))
+
+
 def insecure_option(command: _Command) -> _Command:
     """Add ``--insecure``."""
     return click.option(

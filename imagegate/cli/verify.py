@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imagegate.cli.common import (
+    attested_options,
     complete_recipe,
     find_workspace,
     insecure_option,
@@ -48,21 +49,7 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the report as one HTML file too, which needs no network to be read.",
 )
-@click.option(
-    "--attested",
-    "key",
-    metavar="KEYFILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
-)
-@click.option(
-    "--max-age",
-    metavar="HOURS",
-    type=click.FloatRange(min=0),
-    default=168.0,
-    show_default=True,
-    help="How old a stored verdict may be.",
-)
+@attested_options
 @click.option(
     "--static",
     is_flag=True,

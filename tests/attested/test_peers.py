@@ -70,14 +70,11 @@ class Signed:
         self.sign()
 
     def sign(self) -> None:
-        verdict, evidence = self.scene.judged.verdict, self.scene.judged.evidence
         sign_verdict(
             self.scene.workspace,
-            verdict,
-            evidence,
+            self.scene.judged.judgement(NOW),
             store=self.store,
             signer=self.scene.signer,
-            at=NOW,
             reporter=Heard(),
         )
 

@@ -112,9 +112,12 @@ def test_rollback_publishes_the_state_before(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         store.publish("demo", state(number), b"{}")
 
-    assert store.rollback("demo") == state(2)
-    assert store.current("demo") == state(2)
-    assert store.rollback("demo") == state(1)
+    def back() -> PublishedState:
+        return store.rollback("demo", at="2026-11-30T00:00:00Z", by="another", why="it hangs")
+
+    assert back() == state(2)
+    assert store.current("demo").env == state(2).env
+    assert back() == state(1)
     assert (tmp_path / "demo.env").read_text() == f"IMAGE=localhost/demo@sha256:{1:064d}\n"
 
 
