@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from imagegate.cli import run
-from imagegate.signing.keys import generate, write_pair
+from imagegate.signing.keys import generate, read_signer, write_pair
 from imagegate.signing.layout import LayoutStore
+from imagegate.usecases.attest import sign_verdict
+from imagegate.usecases.ports import Silent
+from imagegate.workspace import Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +80,82 @@ def test_a_signed_promotion_is_what_verify_takes(
     assert run(["promote", "served", "-w", str(root), "--sign", key]) == 0
     assert _attested(root, capsys)
     assert "VERDICT=sha256:" in (_published(root) or "")
+
+
+def _without_layers(root: Path) -> None:
+    """Take the added layers away: whoever publishes now has not read them."""
+    layout = root / "build/served"
+    (entry, *_) = json.loads((layout / "index.json").read_text())["manifests"]
+    blobs = layout / "blobs/sha256"
+    manifest = json.loads((blobs / entry["digest"].removeprefix("sha256:")).read_text())
+    for layer in manifest["layers"]:
+        (blobs / layer["digest"].removeprefix("sha256:")).unlink(missing_ok=True)
+
+
+def test_promote_takes_a_stored_verdict_without_reading_a_layer_and_publishes_the_same(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, public = str(root.parent / "k.key"), str(root.parent / "k.pub")
+    assert run(["promote", "served", "-w", str(root), "--sign", key]) == 0
+    judged = _published(root)
+    shutil.rmtree(root / "profiles")
+    _without_layers(root)
+    assert run(["promote", "served", "-w", str(root)]) == 3
+    capsys.readouterr()
+
+    assert run(["promote", "served", "-w", str(root), "--attested", public]) == 0
+
+    assert _published(root) == judged
+    assert "was judged at" in capsys.readouterr().err
+    assert run(["profile", "check", "served", "-w", str(root)]) == 0
+
+
+@pytest.mark.parametrize("wrong", ["key", "age", "recipe", "nothing signed"])
+def test_promote_judges_again_where_anything_about_the_stored_verdict_is_wrong(
+    root: Path, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public, options = root.parent / "k.pub", ["--max-age", "1"]
+    if wrong != "nothing signed":
+        key = str(root.parent / "k.key")
+        assert run(["promote", "served", "-w", str(root), "--sign", key]) == 0
+    if wrong == "key":
+        public = root.parent / "other.pub"
+        write_pair(generate("ed25519"), root.parent / "other.key", public)
+    elif wrong == "age":
+        options = ["--max-age", "0"]
+    elif wrong == "recipe":
+        toml = root / "images/served/image.toml"
+        toml.write_text(toml.read_text().replace('MAX_JOBS = "16"', 'MAX_JOBS = "8"'))
+    capsys.readouterr()
+    arguments = ["promote", "served", "-w", str(root), "--attested", str(public), *options]
+    assert run(arguments) == 0
+    assert "was judged at" not in capsys.readouterr().err
+
+    _without_layers(root)
+    assert run(arguments) == 3
+
+
+def test_promote_signs_a_stored_verdict_again_and_it_does_not_become_younger(
+    judged: Judged, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = root.parent
+    other = generate("ed25519")
+    write_pair(other, folder / "other.key", folder / "other.pub")
+    sign_verdict(
+        Workspace(root),
+        judged.judgement(datetime.now(UTC) - timedelta(hours=3)),
+        store=LayoutStore(root / "build/served"),
+        signer=read_signer(folder / "k.key"),
+        reporter=Silent(),
+    )
+    trusted = ["--attested", str(folder / "k.pub"), "--sign", str(folder / "other.key")]
+    assert run(["promote", "served", "-w", str(root), *trusted]) == 0
+
+    for hours, counts in (("4", True), ("2", False)):
+        capsys.readouterr()
+        arguments = ["--attested", str(folder / "other.pub"), "--max-age", hours]
+        assert run(["verify", "served", "-w", str(root), *arguments]) == 0
+        assert ("was judged at" in capsys.readouterr().err) == counts
 
 
 def test_a_failing_image_is_neither_signed_nor_published(root: Path) -> None:
