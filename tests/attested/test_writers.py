@@ -105,18 +105,17 @@ def test_what_a_writer_that_had_read_before_replaces_is_written_again(site: Site
 
 def test_a_writer_that_comes_between_reading_and_writing_is_seen(site: Site) -> None:
     other = generate("ed25519")
+    wrote: list[bool] = []
 
     class Between(RegistryStore):
         """Another machine writes its signature after this one read the tag the first time."""
 
         def put_manifest(self, content: bytes, media_type: str) -> Digest:
-            nonlocal other_wrote
-            if not other_wrote:
-                other_wrote = True
+            if not wrote:
+                wrote.append(True)
                 site.write(RegistryStore(site.client(), REPOSITORY), other)
             return super().put_manifest(content, media_type)
 
-    other_wrote = False
     site.write(Between(site.client(), REPOSITORY), site.scene.signer)
 
     assert len(site.layers("sig")) == 2
