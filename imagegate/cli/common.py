@@ -116,6 +116,14 @@ def describe_moved(moved: Moved) -> str:
     return f"{moved.sent} bytes sent, {moved.received} bytes received; blobs: {ways}"
 
 
+def write_summary(text: str) -> None:
+    """Add Markdown to the job's summary, where GitHub Actions asks for one."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(text)
+
+
 def end_on_sigterm() -> None:
     """Let a termination end the work as Ctrl-C does, so that half-made files are removed."""
 

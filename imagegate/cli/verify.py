@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from imagegate.cli.common import (
     insecure_option,
     reporter,
     workspace_option,
+    write_summary,
 )
 from imagegate.report.formats import Format
 
@@ -246,7 +246,4 @@ def write_job_summary(verdicts: Sequence[Verdict]) -> None:
     from imagegate import __version__
     from imagegate.report.formats import render
 
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if summary:
-        with Path(summary).open("a", encoding="utf-8") as stream:
-            stream.write(render(verdicts, Format.MARKDOWN, version=__version__, details=False))
+    write_summary(render(verdicts, Format.MARKDOWN, version=__version__, details=False))
