@@ -113,7 +113,7 @@ def test_check_sees_a_lock_that_is_newer_than_the_promotion(
 def _podman(folder: Path, document: dict[str, object] | None) -> None:
     """A podman that answers as podman-image-exists(1) and podman-image-inspect(1) say."""
     program = folder / "podman"
-    answer = shlex.quote(json.dumps(document))
+    answer = shlex.quote(json.dumps([document]))
     exists = "exit 1" if document is None else "exit 0"
     program.write_text(
         f'#!/bin/sh\ncase "$2" in exists) {exists};; inspect) printf %s {answer};; esac\n'
