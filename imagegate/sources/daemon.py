@@ -266,8 +266,11 @@ def describe_podman_image(name: str) -> EngineImage | None:
     """
     if _podman("image", "exists", "--", name, allowed=(0, 1)).returncode == 1:
         return None
-    found = _podman("image", "inspect", "--format", "{{json .}}", "--", name).stdout
-    return _described(found, f"podman's answer on `{name}`")
+    # as a list of one: what `--format "{{json .}}"` writes differs between versions
+    found = _podman("image", "inspect", "--", name).stdout.strip()
+    if not (found.startswith(b"[") and found.endswith(b"]")):
+        raise EngineError(f"podman's answer on `{name}` is no list", hint="try `podman info`")
+    return _described(found[1:-1], f"podman's answer on `{name}`")
 
 
 def _described(content: bytes, what: str) -> EngineImage:
