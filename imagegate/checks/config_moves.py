@@ -5,11 +5,13 @@ from __future__ import annotations
 import fnmatch
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.checks.evidence import Check, Evidence, Findings, command_of
+from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from imagegate.rootfs import FileTree
     from imagegate.verdict import CheckReport
 
 # variables that choose which libraries, modules, packages and kernels are used
@@ -37,6 +39,7 @@ def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("config.moves")
     compared = _judge_environment(evidence, findings)
     compared += _judge_fields(evidence, findings)
+    compared += _judge_program(evidence, findings)
     compared += _judge_labels(evidence, findings)
     compared += _judge_others(evidence, findings)
     return findings.report(compared)
@@ -121,6 +124,47 @@ def _text(value: str | tuple[str, ...] | None) -> str:
         return str(list(value)) if value else ""
     # the root folder and user are what runtimes take where nothing is said
     return "" if value in (None, "/", "root", "0") else str(value)
+
+
+def _judge_program(evidence: Evidence, findings: Findings) -> list[str]:
+    """Look for the program that the container starts (config.md, "Entrypoint", "Cmd")."""
+    argv, before = command_of(evidence.settings), command_of(evidence.base_settings)
+    if not argv:
+        return []
+    found = _program(argv[0], evidence.tree, evidence.settings.environment)
+    if not found:
+        in_base = bool(before) and bool(
+            _program(before[0], evidence.base_tree, evidence.base_settings.environment)
+        )
+        known = before[:1] == argv[:1] and not in_base
+        add = findings.note if known else findings.fail
+        add(
+            "program-missing",
+            argv[0],
+            "the program that the container starts is not in the image"
+            + ("; the base has it so" if known else ""),
+            locked=f"`{argv[0]}` in one of {', '.join(_path_of(evidence.settings.environment))}",
+            found="nothing",
+            hint="install what brings it, or correct `[config] entrypoint` or `cmd`",
+        )
+    return [f"program {argv[0]}: found={f'/{found}' if found else 'nothing'}"]
+
+
+def _path_of(environment: Mapping[str, str]) -> list[str]:
+    return [
+        entry for entry in environment.get("PATH", _DEFAULT_PATH).split(":") if entry[:1] == "/"
+    ]
+
+
+def _program(name: str, tree: FileTree, environment: Mapping[str, str]) -> str:
+    """Return the file behind a program's name, ``""`` where there is none."""
+    candidates = [name] if "/" in name else [f"{e}/{name}" for e in _path_of(environment)]
+    for path in candidates:
+        resolved = tree.resolve(path)
+        node = tree.get(resolved) if resolved else None
+        if resolved is not None and node is not None and node.kind is Kind.FILE:
+            return resolved
+    return ""
 
 
 def _judge_labels(evidence: Evidence, findings: Findings) -> list[str]:

@@ -261,6 +261,11 @@ class Findings:
         )
 
 
+def command_of(settings: ContainerConfig) -> tuple[str, ...]:
+    """Return what a container runs: the entrypoint, then the command."""
+    return (*(settings.entrypoint or ()), *(settings.cmd or ()))
+
+
 def key_of(distribution: Distribution) -> str:
     """Return a distribution's name as it is compared (PEP 503)."""
     return canonicalize_name(distribution.name)

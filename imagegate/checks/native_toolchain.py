@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.loader import TRIPLETS
+from imagegate.catalog.startup import SYSTEM_PREFIXES, prefix_of
 from imagegate.checks.evidence import Check, Evidence, Findings
 from imagegate.oci.tar import Kind
 
@@ -24,6 +25,8 @@ _PTXAS = "TRITON_PTXAS_PATH"
 _FLASHINFER_HEADERS = ("cublasLt.h", "curand.h", "curand_kernel.h", "nvrtc.h")
 _FLASHINFER_LIBRARIES = ("cublas", "cublasLt", "cudart", "nvrtc")
 _COPIES_SHOWN = 3
+# programs that speak for the Python whose folder they lie in
+_OF_PYTHON = re.compile(r"(?:python|pip)3?(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,7 @@ def _judge(evidence: Evidence) -> CheckReport:
         path, behind = now.find(item)
         if path:
             compared.append(f"{item.kind} `{item.label}`: `{path}` is `/{behind}`")
+            _judge_owner(item, path, evidence, findings)
         else:
             compared.append(f"{item.kind} `{item.label}`: not found where the compiler searches")
             missing.append(item)
@@ -96,6 +100,25 @@ def _judge(evidence: Evidence) -> CheckReport:
     return findings.report(
         compared,
         nothing_because="" if compared else "nothing in the image compiles at run time",
+    )
+
+
+def _judge_owner(item: _Item, path: str, evidence: Evidence, findings: Findings) -> None:
+    """Refuse a `pip` or `python` of another Python than the recipe's: it sees other modules."""
+    if item.kind != "program" or not _OF_PYTHON.fullmatch(item.name):
+        return
+    wanted = prefix_of(evidence.recipe.document.python.interpreter)
+    found = prefix_of(path)
+    if found == wanted or {found, wanted} <= set(SYSTEM_PREFIXES):
+        return
+    findings.fail(
+        "program-of-another",
+        item.label,
+        f"the first `{item.label}` on the path is not that of the recipe's Python; it sees other "
+        "distributions",
+        locked=f"/{wanted}/bin",
+        found=path,
+        hint=f"install `{item.label}` beside the interpreter, or put its folder first in PATH",
     )
 
 
