@@ -266,6 +266,34 @@ def _direct_url(text: str) -> DirectUrl | None:
         return None
 
 
+def same_origin(one: str, other: str) -> bool:
+    """Say whether two ``direct_url.json`` name one origin (PEP 610).
+
+    A path of the machine that installed it (``file:``) says nothing of what was installed, unless
+    the install is editable: hash, commit and subdirectory do.
+    """
+    if one == other:
+        return True
+    left, right = _direct_url(one), _direct_url(other)
+    return left is not None and right is not None and _origin(left) == _origin(right)
+
+
+def _origin(direct: DirectUrl) -> tuple[object, ...]:
+    editable = direct.dir_info is not None and bool(direct.dir_info.editable)
+    local = urlsplit(direct.url).scheme == "file" and not editable and direct.vcs_info is None
+    hashes = direct.archive_info.hashes if direct.archive_info is not None else None
+    # of a local archive without a hash the path is all that is known
+    path_counts = not local or (direct.archive_info is not None and not hashes)
+    return (
+        direct.url if path_counts else "",
+        direct.subdirectory,
+        editable,
+        direct.dir_info is not None,
+        tuple(sorted((hashes or {}).items())),
+        (direct.vcs_info.vcs, direct.vcs_info.commit_id) if direct.vcs_info else None,
+    )
+
+
 def _minor(python: str) -> int:
     _, _, minor = python.partition(".")
     return int(minor) if minor.isdigit() else 0

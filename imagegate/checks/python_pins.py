@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.python import freeze
+from imagegate.catalog.python import freeze, same_origin
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of
 
 if TYPE_CHECKING:
@@ -99,10 +100,14 @@ def _compare_same_path(
             place=place,
         )
     if locked.direct_url != found.direct_url:
-        findings.fail(
-            "origin-moved",
+        same = same_origin(locked.direct_url, found.direct_url)
+        add = findings.note if same else findings.fail
+        add(
+            "origin-path" if same else "origin-moved",
             name,
-            f"`direct_url.json` of `{locked.name}` says another origin",
+            f"`direct_url.json` of `{locked.name}` names another path of the machine that built it"
+            if same
+            else f"`direct_url.json` of `{locked.name}` says another origin",
             locked=locked.direct_url or "an index",
             found=found.direct_url or "an index",
             place=place,
@@ -112,7 +117,15 @@ def _compare_same_path(
 def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
     """Require every line of the locked ``pip freeze`` in the merged system's."""
     python = evidence.recipe.document.python.version
-    present = set(freeze(evidence.facts.distributions, python, evidence.sites).splitlines())
+    before = {pin.path: pin for pin in evidence.lock.base.facts.distributions}
+    # a line that differs in the path of the machine that built it alone is the same pin
+    found = [
+        replace(pin, direct_url=before[pin.path].direct_url)
+        if pin.path in before and same_origin(before[pin.path].direct_url, pin.direct_url)
+        else pin
+        for pin in evidence.facts.distributions
+    ]
+    present = set(freeze(found, python, evidence.sites).splitlines())
     for line in evidence.lock.freeze.splitlines():
         if line not in present:
             findings.fail(

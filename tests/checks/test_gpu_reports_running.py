@@ -45,7 +45,9 @@ def test_cugraph_4465_another_library_loads_the_systems_nccl_into_torchs_process
     """The report's cupy has no RPATH, so it gets the container's NCCL; torch gets the wheel's."""
     assert report
     base = {NCCL: nccl(), f"{LIB}/libnccl.so.2": nccl("2.16.2", "bb"), **libtorch(rpath=RPATH)}
-    cupy = {f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))}
+    cupy: dict[str, Content] = {
+        f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))
+    }
     verdict = Case(base=base, added=[cupy]).judge(tmp_path)
     second = found(verdict, "native.pins/two-in-one-process")
     assert second.place.path == f"{SITE}/cupy_backends/nccl.abi3.so"
@@ -53,7 +55,9 @@ def test_cugraph_4465_another_library_loads_the_systems_nccl_into_torchs_process
 
 
 def test_cugraph_4465_in_the_base_it_is_said_and_does_not_fail(tmp_path: Path) -> None:
-    cupy = {f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))}
+    cupy: dict[str, Content] = {
+        f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))
+    }
     base = {NCCL: nccl(), f"{LIB}/libnccl.so.2": nccl("2.16.2", "bb"), **libtorch(rpath=RPATH)}
     verdict = Case(base={**base, **cupy}, added=[{"x": "y"}]).judge(tmp_path)
     assert verdict.passed
@@ -62,7 +66,9 @@ def test_cugraph_4465_in_the_base_it_is_said_and_does_not_fail(tmp_path: Path) -
 
 def test_one_copy_by_two_ways_is_one_copy(tmp_path: Path) -> None:
     base = {NCCL: nccl(), f"{LIB}/libnccl.so.2": Link(f"/{NCCL}"), **libtorch(rpath=RPATH)}
-    cupy = {f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))}
+    cupy: dict[str, Content] = {
+        f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))
+    }
     verdict = Case(base=base, added=[cupy]).judge(tmp_path)
     assert "native.pins/two-in-one-process" not in failed(verdict)
 
@@ -273,7 +279,7 @@ def test_gpustack_2691_head_and_worker_have_the_ray_that_the_recipe_pins(
 def test_vllm_2237_a_local_library_is_copied_over_the_build_result(tmp_path: Path) -> None:
     name = "vllm/_C.cpython-312-aarch64-linux-gnu.so"
     built = dist("vllm", "0.29.0", files={name: library(build_id="aa" * 20)})
-    local = {f"{SITE}/{name}": library(machine=X86_64, build_id="bb" * 20)}
+    local: dict[str, Content] = {f"{SITE}/{name}": library(machine=X86_64, build_id="bb" * 20)}
     verdict = Case(base=built, added=[local], steps=["COPY . /workspace"]).judge(tmp_path)
     overwritten = found(verdict, "python.content/overwritten")
     assert overwritten.subject == "vllm==0.29.0"

@@ -182,7 +182,14 @@ def test_labs_molt_43_the_variable_that_hides_the_mismatch(tmp_path: Path) -> No
 # 53
 
 
-def test_dgx_spark_playbooks_109_ray_without_what_its_extra_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "report",
+    ["NVIDIA/dgx-spark-playbooks#109", "NVIDIA/dgx-spark-playbooks#75", "gpustack/runner#178"],
+)
+def test_dgx_spark_playbooks_109_ray_without_what_its_extra_needs(
+    report: str, tmp_path: Path
+) -> None:
+    assert report
     requires = ("click>=7.0", 'aiohttp>=3.7; extra == "default"', 'colorful; extra == "default"')
     ray = dist("ray", "2.60.0", requires=requires, extras=("default",))
     case = Case(
