@@ -78,7 +78,7 @@ def test_the_summary_has_what_slsa_requires(judged: Judged) -> None:
     assert summary["verifier"]["id"] == "pkg:pypi/imagegate"
     assert summary["verifier"]["version"] == {"imagegate": VERSION}
     assert summary["timeVerified"] == NOW
-    # no registry and no tag in it, so that the place is bound late (conforma/cli#3080)
+    # the recipe's repository, wherever the image is read from later (conforma/cli#3080)
     assert summary["resourceUri"] == (
         f"pkg:oci/served@sha256%3A{judged.subject.digest.encoded}"
         "?arch=arm64&repository_url=registry.example/team/served"
