@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from imagegate.catalog.python import freeze
+from imagegate.catalog.freeze import freeze
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of
 
 if TYPE_CHECKING:

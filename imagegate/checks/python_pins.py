@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.python import freeze, same_origin
+from imagegate.catalog.freeze import freeze, same_origin
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of
 
 if TYPE_CHECKING:
@@ -125,7 +125,12 @@ def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
         else pin
         for pin in evidence.facts.distributions
     ]
-    present = set(freeze(found, python, evidence.sites).splitlines())
+    # git in the image changes what pip prints of a checkout, and not the checkout
+    program = {one.path: one.program for one in evidence.lock.base.facts.checkouts}
+    checkouts = [
+        replace(one, program=program.get(one.path, one.program)) for one in evidence.facts.checkouts
+    ]
+    present = set(freeze(found, python, evidence.sites, checkouts).splitlines())
     for line in evidence.lock.freeze.splitlines():
         if line not in present:
             findings.fail(

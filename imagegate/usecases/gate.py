@@ -270,6 +270,12 @@ def _merge(base: Facts, added: Facts, tree: FileTree, *, is_prefix: bool) -> Fac
         loader=_still_there(base.loader, added.loader, tree),
         startup=_still_there(base.startup, added.startup, tree),
         interpreters=_still_there(base.interpreters, added.interpreters, tree),
+        # one of which a layer wrote a branch alone was read anew, and its HEAD is the base's
+        checkouts=_still_there(
+            (c for c in base.checkouts if c.path not in {a.path for a in added.checkouts}),
+            added.checkouts,
+            tree,
+        ),
     )
 
 

@@ -26,7 +26,7 @@ from imagegate.attestation.statement import (
     pre_authentication_encoding,
 )
 from imagegate.attestation.summary import policy_digest, summarise
-from imagegate.catalog.python import freeze
+from imagegate.catalog.freeze import freeze
 from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError
 from imagegate.oci.digest import Digest

@@ -18,8 +18,8 @@ import pytest
 from imagegate.catalog import loader as loader_catalog, new_collector, read_facts
 from imagegate.catalog.collect import Collector
 from imagegate.catalog.elf import ElfTables
+from imagegate.catalog.freeze import freeze
 from imagegate.catalog.loader import Loader, loader_files
-from imagegate.catalog.python import freeze
 from imagegate.catalog.startup import search_order
 from imagegate.catalog.system import OWNERSHIP_INTERESTS, ownership
 from imagegate.oci.tar import Kind, scan_tar
