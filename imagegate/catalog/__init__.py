@@ -92,6 +92,7 @@ def read_facts(
                 if isinstance(read, Distribution) and read.name not in own:
                     own.add(read.name)
                     distributions.append(replace(read, linked=linked))
+    distributions += _relinked(tree, collector, present, known)
     return Facts(
         sites=tuple(sorted(found_sites)),
         distributions=tuple(sorted(distributions)),
@@ -112,6 +113,21 @@ def read_facts(
             {one.path: one for one in known.checkouts} if known is not None else None,
         ),
     )
+
+
+def _relinked(
+    tree: FileTree, collector: Collector, touched: Collection[str], known: Facts | None
+) -> list[Distribution]:
+    """Read those distributions again that lie outside and whose metadata a layer wrote."""
+    found = []
+    for pin in known.distributions if known is not None else ():
+        if pin.linked and any(
+            path == pin.path or path.startswith(f"{pin.path}/") for path in touched
+        ):
+            read = python.read_distribution(tree, collector, pin.path, pin.site, pin)
+            if isinstance(read, Distribution):
+                found.append(replace(read, linked=pin.linked))
+    return found
 
 
 def _linked_elf(

@@ -48,12 +48,22 @@ def freeze(
     printed = [pin for name, pin in chosen.items() if name not in hidden]
     # pip sorts by the name as written, in lower case, not by the normalised one
     checkouts = tuple(checkouts)
+    old = _is_before_hashes(chosen.get("pip"))
     return "".join(
-        f"{_frozen(pin, checkouts)}\n" for pin in sorted(printed, key=lambda p: p.name.lower())
+        f"{_frozen(pin, checkouts, old=old)}\n"
+        for pin in sorted(printed, key=lambda p: p.name.lower())
     )
 
 
-def _frozen(distribution: Distribution, checkouts: Iterable[Checkout] = ()) -> str:
+def _is_before_hashes(pip: Distribution | None) -> bool:
+    """Say whether the image's pip is older than 23.1, which began to read ``hashes``."""
+    try:
+        return pip is not None and Version(pip.version) < Version("23.1")
+    except InvalidVersion:
+        return False
+
+
+def _frozen(distribution: Distribution, checkouts: Iterable[Checkout], *, old: bool) -> str:
     """Write one entry: a pin, or PEP 610's direct reference where it was installed so."""
     pin = _name_version(distribution)
     if distribution.linked.endswith(".egg-link"):
@@ -68,11 +78,21 @@ def _frozen(distribution: Distribution, checkouts: Iterable[Checkout] = ()) -> s
     url, fragments = direct.url, []
     if direct.vcs_info is not None:
         url = f"{direct.vcs_info.vcs}+{url}@{direct.vcs_info.commit_id}"
-    elif direct.archive_info is not None and direct.archive_info.hashes:
-        fragments.append("=".join(next(iter(direct.archive_info.hashes.items()))))
+    elif direct.archive_info is not None:
+        fragments += _hash_of(direct, distribution.direct_url, old=old)
     if direct.subdirectory:
         fragments.append(f"subdirectory={direct.subdirectory}")
     return f"{distribution.name} @ {url}" + (f"#{'&'.join(fragments)}" if fragments else "")
+
+
+def _hash_of(direct: DirectUrl, text: str, *, old: bool) -> list[str]:
+    """Return the hash that pip writes: the first of ``hashes``, formerly ``hash`` alone."""
+    assert direct.archive_info is not None
+    if old:
+        single = json.loads(text)["archive_info"].get("hash")
+        return [str(single)] if single else []
+    hashes = direct.archive_info.hashes or {}
+    return ["=".join(found) for found in list(hashes.items())[:1]]
 
 
 def _editable(location: str, name: str, pin: str, checkouts: Iterable[Checkout]) -> Iterator[str]:

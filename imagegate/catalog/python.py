@@ -65,6 +65,7 @@ INTERESTS = (
     Interest(
         name="entry points", pattern=re.compile(rf"{_DIST_INFO}/entry_points\.txt"), keep=WholeText
     ),
+    Interest(name="egg link", pattern=_EGG_LINK, keep=WholeText),
     Interest(name="wheel", pattern=re.compile(rf"{_DIST_INFO}/WHEEL"), keep=WholeText),
     Interest(name="launcher", pattern=re.compile(r"(?:.*/)?bin/[^/]+"), keep=SmallText),
     Interest(name="bytecode", pattern=re.compile(r".*\.pyc"), keep=FirstBytes),

@@ -23,6 +23,7 @@ STATUS = "var/lib/dpkg/status"
 # distroless images have one stanza a file here, and beside it the package's md5sums
 STATUS_FOLDER = "var/lib/dpkg/status.d"
 _INFO = "var/lib/dpkg/info"
+_DIVERSIONS = "var/lib/dpkg/diversions"
 _INSTALLED = "install ok installed"
 # databases of other package managers; they are not read, and checks say so
 OTHER_DATABASES = (
@@ -46,7 +47,10 @@ INTERESTS = (
     Interest(name="conda meta", pattern=_CONDA_META, keep=WholeText),
 )
 # who owns which file is asked once, when a base is locked
-OWNERSHIP_INTERESTS = (Interest(name="dpkg listing", pattern=_LISTING, keep=WholeText),)
+OWNERSHIP_INTERESTS = (
+    Interest(name="dpkg listing", pattern=_LISTING, keep=WholeText),
+    Interest(name="dpkg diversions", pattern=re.compile(_DIVERSIONS), keep=WholeText),
+)
 
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:
@@ -145,8 +149,10 @@ def ownership(
     """Say which Debian package owns each path, by ``info/*.list`` and ``*.md5sums``.
 
     Lists have paths as the package ships them (``/lib/…``); where a folder on the way is a link,
-    as with a merged ``/usr``, the path behind it is meant.
+    as with a merged ``/usr``, the path behind it is meant. What is diverted (dpkg-divert(1)) lies
+    where the diversion says, except for the package that diverts.
     """
+    diverted = _diversions(tree, collector)
     labels = {}
     for package in packages:
         if package.manager == DPKG and is_installed(package):
@@ -161,6 +167,9 @@ def ownership(
             if owner is None or content is None:
                 continue
             for path in _listed(content.decode("utf-8", "surrogateescape"), node.path):
+                elsewhere, by = diverted.get(path, ("", ""))
+                if elsewhere and by != owner.partition(":")[0]:
+                    path = elsewhere
                 directory, slash, name = path.rpartition("/")
                 if directory not in resolved:
                     resolved[directory] = tree.resolve(directory) or directory
@@ -169,6 +178,15 @@ def ownership(
                 if found is not None and found.kind is not Kind.DIRECTORY:
                     owners.setdefault(real, owner)
     return owners
+
+
+def _diversions(tree: FileTree, collector: Collector) -> Mapping[str, tuple[str, str]]:
+    """Read dpkg's diversions: three lines each, from, to, and the package or ``:`` for none."""
+    node = tree.get(_DIVERSIONS)
+    content = collector.extract("dpkg diversions", node) if node is not None else None
+    lines = (content or b"").decode("utf-8", "surrogateescape").splitlines()
+    triples = zip(lines[::3], lines[1::3], lines[2::3], strict=False)
+    return {old.strip("/"): (new.strip("/"), by) for old, new, by in triples}
 
 
 def _listed(text: str, path: str) -> Iterator[str]:

@@ -55,8 +55,12 @@ def _judge_freeze(evidence: Evidence, observation: Observation, findings: Findin
         findings.note("no-pip", "pip freeze", "the image's Python has no pip that answers")
         return ""
     python = evidence.recipe.document.python.version
-    expected = set(freeze(evidence.facts.distributions, python).splitlines())
-    found = {line for line in observation.freeze.splitlines() if line and line[0] != "#"}
+    facts = evidence.facts
+    static = freeze(facts.distributions, python, (), facts.checkouts)
+    expected, found = (
+        {line for line in text.splitlines() if line and line[0] != "#"}
+        for text in (static, observation.freeze)
+    )
     for line in sorted(expected ^ found):
         findings.fail(
             "freeze",

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import shutil
+import stat
 import subprocess
+import textwrap
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from imagegate.facts import Facts
 
 PYTHON = "3.11"
-# the second architecture of each; its packages stand beside the first one's in dpkg's database
+# the second architecture of each; a package of it stands beside the first one's
 FOREIGN = {"amd64": "i386", "arm64": "armhf"}
 _PACKAGES = ("python3", "python3-pip", "ca-certificates", "git", "rsyslog")
 _ENVIRONMENT = {
@@ -56,7 +59,6 @@ def made() -> Path:
     tar = KEPT / "oracle.tar"
     if not tar.is_file():
         fresh = KEPT / "oracle.new.tar"
-        own, foreign = architecture(), FOREIGN[architecture()]
         hooks = (
             'chroot "$1" apt-mark hold libc6 perl-base',
             'chroot "$1" dpkg --remove rsyslog',  # leaves its configuration behind
@@ -66,8 +68,7 @@ def made() -> Path:
             [
                 "mmdebstrap",
                 "--variant=minbase",
-                f"--architectures={own},{foreign}",
-                f"--include={','.join((*_PACKAGES, f'zlib1g:{foreign}'))}",
+                f"--include={','.join(_PACKAGES)}",
                 *(f"--customize-hook={hook}" for hook in hooks),
                 "bookworm",
                 str(fresh),
@@ -147,9 +148,30 @@ def unpack(folder: Path) -> OracleRoot:
         ["tar", "--numeric-owner", "-xpf", str(made()), "-C", str(folder), "--exclude=./dev/*"],
         check=True,
     )
-    (folder / "dev").mkdir(exist_ok=True)
-    (folder / "dev/null").write_text("")  # git and pip open it
-    return OracleRoot(folder)
+    for name, minor in (("null", 3), ("zero", 5), ("random", 8), ("urandom", 9)):
+        os.mknod(folder / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+    root = OracleRoot(folder)
+    for one in (architecture(), FOREIGN[architecture()]):
+        _install_for(root, one)
+    return root
+
+
+def _install_for(root: OracleRoot, one: str) -> None:
+    """Install a package that may stand there for several architectures at a time."""
+    control = f"""\
+        Package: two-of-a-kind
+        Version: 1:2.0-3
+        Architecture: {one}
+        Multi-Arch: same
+        Maintainer: a <a@example.org>
+        Description: x
+        """
+    folder = f"/srv/deb-{one}"
+    root.write(f"{folder}/DEBIAN/control", textwrap.dedent(control))
+    root.write(f"{folder}/usr/lib/two/{one}/file", one)
+    root.run("dpkg-deb", "--build", folder)
+    root.run("dpkg", "--add-architecture", one)
+    root.run("dpkg", "--force-all", "--install", f"{folder}.deb")
 
 
 BACKEND = (Path(__file__).parent / "backend.txt").read_text(encoding="utf-8")

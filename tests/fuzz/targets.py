@@ -118,7 +118,11 @@ def _recipe(content: bytes) -> None:
     parse_recipe("x", content.decode("utf-8", "replace"), "image.toml")
 
 
-_FILES: dict[str, Content] = {"usr/lib/x": b"content", "lib": Link("usr/lib"), f"{_INFO}/METADATA": _METADATA}
+_FILES: dict[str, Content] = {
+    "usr/lib/x": b"content",
+    "lib": Link("usr/lib"),
+    f"{_INFO}/METADATA": _METADATA,
+}
 _TAR = tar(dict(_FILES))
 _DIGEST = "sha256:" + "0" * 64
 _MANIFEST = json.dumps(
