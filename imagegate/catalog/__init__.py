@@ -92,7 +92,10 @@ def read_facts(
                 if isinstance(read, Distribution) and read.name not in own:
                     own.add(read.name)
                     distributions.append(replace(read, linked=linked))
-    distributions += _relinked(tree, collector, present, known)
+    read_already = {pin.path for pin in distributions}
+    distributions += [
+        pin for pin in _relinked(tree, collector, present, known) if pin.path not in read_already
+    ]
     return Facts(
         sites=tuple(sorted(found_sites)),
         distributions=tuple(sorted(distributions)),

@@ -136,12 +136,21 @@ def download(folder: Path, *requirements: str) -> list[Path]:
     return found
 
 
-def make_base(registry: str, folder: Path) -> str:
-    """Build the base with docker and push it; returns its reference by digest."""
+def make_base(
+    registry: str, folder: Path, pins: tuple[str, ...] = (), name: str = "team/base"
+) -> str:
+    """Build the base with docker and push it; returns its reference by digest.
+
+    Args:
+        registry: where to.
+        folder: a new one, for the build's context.
+        pins: its distributions with everything that they require; the usual ones if empty.
+        name: its repository.
+    """
     folder.mkdir()
     (folder / "base.tar").hardlink_to(make_root())
     # the base's own requirements come with it, so that nothing in it is broken from the start
-    download(folder / "wheels", *BASE_PINS, *_AIOHTTP_NEEDS)
+    download(folder / "wheels", *(pins or (*BASE_PINS, *_AIOHTTP_NEEDS)))
     (folder / "Dockerfile").write_text(
         "FROM scratch\n"
         "ADD base.tar /\n"
@@ -150,7 +159,7 @@ def make_base(registry: str, folder: Path) -> str:
         "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-compile --no-cache-dir "
         "--root-user-action=ignore /mnt/*.whl\n"
     )
-    name = f"{registry}/team/base"
+    name = f"{registry}/{name}"
     run(
         *("docker", "buildx", "build", "--provenance=false", "--network", "none", "--load"),
         *("--tag", f"{name}:stable", str(folder)),
