@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from imagegate.catalog import new_collector, read_facts, secrets
+from imagegate.catalog import new_collector, read_facts, secrets, system
 from imagegate.catalog.native import links as native_links
 from imagegate.checks import CHECKS, waivers
 from imagegate.checks.evidence import BaseLayer, Change, Evidence, Proof
@@ -72,7 +72,10 @@ def judge(
     added = image.layers[len(proofs) :] if is_prefix else image.layers
     # text that may hold credentials is kept of the added layers alone, and not of files that are
     # compared with a locked wheel's by hash
-    collector, searching = new_collector(), new_collector(secrets.interest(lock.layer.get))
+    collector = new_collector()
+    searching = new_collector(
+        secrets.interest(lock.layer.get), *system.content_interests(lock.layer.get)
+    )
     tree = FileTree(lock.files if is_prefix else None)
     total = sum(layer.descriptor.size for layer in added if layer.descriptor)
     with reporter.task("reading added layers", total or None) as task:

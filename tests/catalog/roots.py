@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imagegate.catalog import new_collector, ownership, read_facts
-from imagegate.catalog.system import OWNERSHIP_INTERESTS
+from imagegate.catalog.system import OWNERSHIP_INTERESTS, content_interests
 from imagegate.oci.tar import scan_tar
 from imagegate.rootfs import FileTree
 from tests.engines.machines import KEPT, architecture
@@ -124,7 +124,7 @@ class OracleRoot:
 
     def read(self) -> tuple[FileTree, Collector, Facts]:
         """Read it as the one layer of an image."""
-        collector = new_collector(*OWNERSHIP_INTERESTS)
+        collector = new_collector(*OWNERSHIP_INTERESTS, *content_interests(lambda _: None))
         with subprocess.Popen(
             ["tar", "-C", str(self.folder), "--numeric-owner", "--format=pax", "-cf", "-", "."],
             stdout=subprocess.PIPE,

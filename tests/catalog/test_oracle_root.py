@@ -27,7 +27,7 @@ from imagegate.catalog.freeze import freeze
 from imagegate.catalog.loader import Loader
 from imagegate.catalog.native import readings
 from imagegate.catalog.startup import search_order
-from imagegate.catalog.system import is_held
+from imagegate.catalog.system import altered, is_held
 from imagegate.oci.tar import Kind, scan_tar
 from imagegate.rootfs import FileTree
 from tests.catalog.roots import (
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.engines
 NCCL = "2.30.7"
+# files of packages that are written over: a plain one, one behind the link /lib, a configuration
+_PATCHED = ("/usr/bin/zdiff", "/lib/udev/README", "/etc/debian_version")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     _install_from_wheels(root)
     _install_from_repositories(root)
     _install_in_development(root)
+    for path in _PATCHED:
+        root.write(path, "patched\n")
     metadata_by_hand(root, "legacy", "2004d")
     metadata_by_hand(root, "unnormal", "1.0-1")
     for name in ("b.b", "b-a", "B_c"):
@@ -275,6 +279,17 @@ def test_every_files_owner_is_the_package_that_dpkg_lists_it_for(filled: Filled)
         compared += 1
     assert compared > 3000
     assert found["usr/bin/perl.real"].startswith("perl-base:")
+
+
+def test_altered_files_are_those_that_dpkg_verifies_as_such(filled: Filled) -> None:
+    """`dpkg --verify` prints a 5 where a file's MD5 is not the recorded one."""
+    shown = filled.root.start("dpkg", "--verify").stdout
+    said = {line.rpartition(" ")[2] for line in shown.splitlines() if line[2:3] == "5"}
+    paths = [node.path for node in filled.tree.under("")]
+    found = altered(filled.tree, filled.collector, filled.facts.packages, paths)
+    real = {str(filled.tree.resolve(path)) for path in said if not path.startswith("/etc/")}
+    assert {path for path, *_ in found} == real
+    assert "usr/bin/zdiff" in real
 
 
 # --- native code

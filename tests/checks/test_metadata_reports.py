@@ -5,6 +5,7 @@ Every test is named after its report, as in :mod:`tests.checks.test_oci_reports`
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from imagegate.verdict import Verdict
-    from tests.images import Content
+    from tests.images import Content, Layer
 
 BASE = "org.opencontainers.image.base"
 
@@ -286,3 +287,54 @@ def test_ko_354_a_name_that_is_not_the_recipes_is_a_lie(tmp_path: Path) -> None:
     said = {f"{BASE}.digest": "BASE", f"{BASE}.name": "registry.example/other:1"}
     verdict = annotated(said, {}, tmp_path)
     assert failed(verdict) == {"base.annotations/name-lies"}
+
+
+# --- recorded against real: a package's md5sums
+
+
+def package(
+    name: str, files: dict[str, bytes], folder: str = "var/lib/dpkg/info"
+) -> dict[str, Content]:
+    """What dpkg leaves of an installed package, deb-md5sums(5)."""
+    sums = "".join(f"{hashlib.md5(text).hexdigest()}  {path}\n" for path, text in files.items())
+    return {f"{folder}/{name}.md5sums": sums, **files}
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_a_file_of_an_added_package_that_a_later_step_changed(
+    altered: bool, tmp_path: Path
+) -> None:
+    files = {"usr/lib/x/tool": b"as shipped"}
+    added: dict[str, Content] = {**package("x:arm64", files), STATUS: stanza("x", "1.0")}
+    layers: list[Layer] = [added, {"usr/lib/x/tool": b"patched" if altered else b"as shipped"}]
+    verdict = Case(added=layers, steps=["RUN apt-get install x", "RUN sed -i"]).judge(tmp_path)
+    if not altered:
+        assert "debian.pins/altered" not in failed(verdict)
+        return
+    changed = found(verdict, "debian.pins/altered")
+    assert changed.locked == f"md5 {hashlib.md5(b'as shipped').hexdigest()}"
+    assert changed.place.step == "RUN sed -i"
+
+
+def test_a_file_that_is_diverted_is_not_the_packages_any_more(tmp_path: Path) -> None:
+    files = {"usr/bin/tool": b"as shipped"}
+    added: dict[str, Content] = {
+        **package("x", files),
+        STATUS: stanza("x", "1.0"),
+        "var/lib/dpkg/diversions": "/usr/bin/tool\n/usr/bin/tool.real\n:\n",
+        "usr/bin/tool": b"of somebody else",
+        "usr/bin/tool.real": b"as shipped",
+    }
+    assert "debian.pins/altered" not in failed(Case(added=[added]).judge(tmp_path))
+
+
+def test_md5sums_behind_a_merged_usr(tmp_path: Path) -> None:
+    base: dict[str, Content] = {"lib": Link("usr/lib"), "usr/lib/y": b""}
+    sums = package("x", {"lib/libx.so": b"as shipped"})
+    added: dict[str, Content] = {
+        "var/lib/dpkg/info/x.md5sums": sums["var/lib/dpkg/info/x.md5sums"],
+        STATUS: stanza("x", "1.0"),
+        "usr/lib/libx.so": b"patched",
+    }
+    changed = found(Case(base=base, added=[added]).judge(tmp_path), "debian.pins/altered")
+    assert changed.place.path == "usr/lib/libx.so"
