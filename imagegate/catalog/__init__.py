@@ -85,7 +85,7 @@ def read_facts(
     started = startup.startup_files(collector, nodes)
     for site in sorted(found_sites):
         own = {pin.name for pin in distributions if pin.site == site.path}
-        for folder, linked in python.linked_folders(tree, collector, site.path, started):
+        for folder, linked in python.linked_folders(tree, collector, site.path, present, started):
             for path in python.metadata_directories(present, folder):
                 read = python.read_distribution(tree, collector, path, site.path, locked.get(path))
                 # what lies in the site directory itself is found first

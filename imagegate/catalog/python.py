@@ -155,18 +155,22 @@ def read_distribution(
 
 
 def linked_folders(
-    tree: FileTree, collector: Collector, site: str, startup: Iterable[StartupFile]
+    tree: FileTree,
+    collector: Collector,
+    site: str,
+    paths: Iterable[str],
+    startup: Iterable[StartupFile],
 ) -> Iterator[tuple[str, str]]:
     """Yield the folders outside a site directory from which it takes distributions too.
 
     Each comes with the file that names it: setuptools' ``.egg-link`` of a development install, or
     a ``.pth``, whose folders are on ``sys.path`` like any other.
     """
-    for node in tree.under(site):
-        if posixpath.dirname(node.path) == site and _EGG_LINK.fullmatch(node.path):
-            first = _text(tree, collector, "egg link", node.path).partition("\n")[0].strip()
+    for path in paths:
+        if path.endswith(".egg-link") and posixpath.dirname(path) == site:
+            first = _text(tree, collector, "egg link", path).partition("\n")[0].strip()
             if first:
-                yield _joined(site, first), node.path
+                yield _joined(site, first), path
     for file in startup:
         if posixpath.dirname(file.path) == site:
             for line in file.inserts:
