@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from imagegate.catalog.requirements import (
     installed,
     marker_environment,
 )
-from imagegate.checks.evidence import Check, Evidence, Findings, command_of, key_of
+from imagegate.checks.evidence import Check, Evidence, Findings, command_of, command_words, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,12 +78,7 @@ def _launch_words(evidence: Evidence) -> Iterator[str]:
     """Yield the words of the container's command and of the profile's settings."""
     settings = evidence.recipe.document.profile.settings.values()
     texts = [word for value in settings for word in (value if isinstance(value, list) else [value])]
-    for text in (*command_of(evidence.settings), *map(str, texts)):
-        try:
-            # a shell's `-c` has a command line in one word
-            yield from shlex.split(text) if " " in text else (text,)
-        except ValueError:
-            yield from text.split()
+    yield from command_words((*command_of(evidence.settings), *map(str, texts)))
 
 
 def _report(one: BrokenRequirement, evidence: Evidence, findings: Findings) -> None:
