@@ -278,7 +278,9 @@ def _judge_settings(evidence: Evidence, findings: Findings) -> list[str]:
         findings.note(
             "ptxas-unset",
             _PTXAS,
-            "Triton takes the ptxas that it bundles, which may not know the newest devices",
+            "Triton takes the ptxas that it bundles, which may not know the newest devices"
+            + ("" if before.get(_PTXAS) else "; the base has it so"),
+            locked=before.get(_PTXAS, "nothing"),
             found="nothing",
             hint="let it name the CUDA toolkit's ptxas",
         )
