@@ -145,6 +145,11 @@ class Evidence:
         return FileTree(self.lock.files)
 
     @cached_property
+    def base_owners(self) -> Mapping[str, int]:
+        """How many paths of the locked base each owner claims."""
+        return self.lock.files.owners()
+
+    @cached_property
     def base_settings(self) -> ContainerConfig:
         """What the base's config says of the container, empty where it says nothing."""
         config = self.lock.config

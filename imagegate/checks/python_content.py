@@ -35,7 +35,7 @@ def _judge(evidence: Evidence) -> CheckReport:
             f"{bytecode} bytecode files of base modules were added; their code is not compared",
             hint="build with `PYTHONDONTWRITEBYTECODE=1` and `pip install --no-compile`",
         )
-    owned = {owner: count for owner, count in evidence.lock.files.owners().items() if "==" in owner}
+    owned = {owner: count for owner, count in evidence.base_owners.items() if "==" in owner}
     if not owned:
         return findings.report((), nothing_because="no distribution of the base owns a file")
     return findings.report(

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.freeze import freeze, same_origin
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+from imagegate.catalog.python import recorded_files
+from imagegate.checks.evidence import Check, Evidence, Findings, key_of, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,16 +73,41 @@ def _compare(
             hint="hold it while the layer is installed, or take a base that has the version",
         )
     for pin in fresh:
+        real = ", ".join(_files_there(one, evidence) for one in (*known.values(), pin))
         findings.fail(
             "second-copy",
             name,
-            f"a second `{pin.name}` stands beside the base's; which one is imported is not defined",
+            f"a second `{pin.name}` stands beside the base's; which version is told is not defined. "
+            f"Of the recorded files are there: {real}",
             locked=_versions(locked),
             found=f"{pin.version} in `{pin.path}`",
             place=evidence.place(pin.path, _layer_of(evidence, pin.path)),
         )
     for path in known.keys() & here.keys():
         _compare_same_path(name, known[path], here[path], evidence, findings)
+
+
+def _files_there(pin: Distribution, evidence: Evidence) -> str:
+    """Say how many of the files that a copy recorded are in the image with the recorded bytes."""
+    base = any(pin.path == one.path for one in evidence.lock.base.facts.distributions)
+    if base:
+        label = label_of(pin)
+        total = evidence.base_owners.get(label, 0)
+        lost = sum(
+            1
+            for c in evidence.changes
+            if c.before is not None
+            and c.before.owner == label
+            and not (c.after is not None and c.before.same_content(c.after))
+        )
+        return f"{total - lost} of {total} of {pin.version}"
+    hashed = [
+        (evidence.tree.get(path), recorded)
+        for path, recorded in recorded_files(evidence.tree, evidence.collector, pin)
+        if recorded
+    ]
+    there = sum(1 for node, recorded in hashed if node is not None and node.sha256 == recorded)
+    return f"{there} of {len(hashed)} of {pin.version}"
 
 
 def _compare_same_path(

@@ -30,8 +30,13 @@ def stanza(
 
 
 def test_cpython_100666_two_metadata_folders_with_metadata_are_ambiguous(tmp_path: Path) -> None:
-    verdict = Case(base=dist("torch", "1.12.1"), added=[dist("torch", "1.13.1")]).judge(tmp_path)
-    assert found(verdict, "python.pins/second-copy").subject == "torch"
+    old = dist("torch", "1.12.1", files={"torch/__init__.py": "# 1.12", "torch/only_old.py": ""})
+    new = dist("torch", "1.13.1", files={"torch/__init__.py": "# 1.13", "torch/only_new.py": ""})
+    verdict = Case(base=old, added=[new]).judge(tmp_path)
+    second = found(verdict, "python.pins/second-copy")
+    assert second.subject == "torch"
+    # the metadata does not say which one the code is; the recorded hashes do
+    assert "3 of 4 of 1.12.1, 3 of 3 of 1.13.1" in second.message
 
 
 def test_importlib_metadata_457_a_folder_with_only_requested_is_a_note(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from imagegate.coverage.dockerfile import parse_dockerfile
 from imagegate.coverage.ignorefile import compile_rules, read_ignore_file
 from imagegate.coverage.profiles import PROFILES
 from imagegate.errors import ImagegateError
-from imagegate.lock.pathindex import decode_index
+from imagegate.lock.pathindex import decode_index, encode_index
 from imagegate.oci.documents import ImageConfig, Index, Manifest, parse_document
 from imagegate.oci.layer import LayerBlob, read_layer
 from imagegate.oci.tar import scan_tar
@@ -118,6 +118,18 @@ def _recipe(content: bytes) -> None:
     parse_recipe("x", content.decode("utf-8", "replace"), "image.toml")
 
 
+def _index(content: bytes) -> None:
+    for node in decode_index(content, "files.zst").under(""):
+        node.same_content(node)
+
+
+def encoded_index() -> bytes:
+    """The text of an index as a lock has it."""
+    tree = FileTree()
+    tree.apply(scan_tar([_TAR]), 1)
+    return encode_index(list(tree.under("")))
+
+
 _FILES: dict[str, Content] = {
     "usr/lib/x": b"content",
     "lib": Link("usr/lib"),
@@ -195,9 +207,7 @@ TARGETS = {
         (b"machine x login y password z\n", b"[global]\nindex-url = https://u:p@x/\n"),
     ),
     "documents": Target(_documents, (_MANIFEST, _CONFIG, b'{"schemaVersion": 2, "manifests": []}')),
-    "index": Target(
-        lambda content: decode_index(content, "files.zst"), (b"", compress(b"", "zstd"))
-    ),
+    "index": Target(_index, (encoded_index(),)),
     "recipe": Target(_recipe, (b'schema = 1\nplatform = "linux/arm64"\n[base]\nscratch = true\n',)),
     "ignore": Target(_ignore, (b"**\n!a/\n!a/**\n", b"\xef\xbb\xbf#x\n*.[a-c]\n")),
     "dockerfile": Target(
