@@ -160,7 +160,8 @@ def _values(readings: Iterable[NativeReading]) -> str:
 
 CHECK = Check(
     id="native.pins",
-    question="is each GPU library the base's by version string, build id, hash and link",
+    question="is each GPU library the base's by version string, build id, hash and link, and does "
+    "everything load what it loaded",
     why="two nodes with different builds of one NCCL version hang in a collective",
     fix="find the step in the message; libraries come with the base, not with the layer",
     judge=_judge,
