@@ -27,7 +27,7 @@ _PROGRAM = re.compile(r"(?:.*/)?bin/python(?P<python>3\.\d+)t?")
 _VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
 # folders of a system's own interpreter; its site directories share both (Debian's site.py)
 _USER_PREFIX = "root/.local"
-_SYSTEM_PREFIXES = ("usr/local", "usr")
+SYSTEM_PREFIXES = ("usr/local", "usr")
 
 INTERESTS = (
     Interest(
@@ -131,12 +131,12 @@ def search_order(
     prefix = prefix_of(interpreter)
     venv = next((i for i in known if i.path == f"{prefix}/pyvenv.cfg"), None)
     prefixes = [prefix]
-    if prefix in _SYSTEM_PREFIXES:
-        prefixes = list(_SYSTEM_PREFIXES)
+    if prefix in SYSTEM_PREFIXES:
+        prefixes = list(SYSTEM_PREFIXES)
     elif venv is not None and venv.system_sites:
-        prefixes += _SYSTEM_PREFIXES
+        prefixes += SYSTEM_PREFIXES
     fitting = [site for site in sites if site.python in (python, "3")]
-    if prefix in _SYSTEM_PREFIXES:
+    if prefix in SYSTEM_PREFIXES:
         # the user's own site directory comes before all others; images run as root
         prefixes.insert(0, _USER_PREFIX)
     ranked = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -17,7 +18,7 @@ from imagegate.rootfs import FileTree
 from imagegate.verdict import CheckReport, Finding, Place, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date
 
     from imagegate.catalog.collect import Collector
@@ -164,6 +165,11 @@ class Evidence:
         return FileTree(self.lock.files)
 
     @cached_property
+    def base_owners(self) -> Mapping[str, int]:
+        """How many paths of the locked base each owner claims."""
+        return self.lock.files.owners()
+
+    @cached_property
     def base_settings(self) -> ContainerConfig:
         """What the base's config says of the container, empty where it says nothing."""
         config = self.lock.config
@@ -279,6 +285,29 @@ class Findings:
                 hint=str(more.get("hint", "")),
             )
         )
+
+
+def command_of(settings: ContainerConfig) -> tuple[str, ...]:
+    """Return what a container runs: the entrypoint, then the command."""
+    return (*(settings.entrypoint or ()), *(settings.cmd or ()))
+
+
+def command_words(command: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a command, those of a command line inside a word (``sh -c``) too."""
+    for text in command:
+        try:
+            yield from shlex.split(text) if " " in text else (text,)
+        except ValueError:
+            yield from text.split()
+
+
+# what BuildKit writes where neither base nor Dockerfile sets a PATH (util/system, DefaultPathEnv)
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def program_folders(environment: Mapping[str, str]) -> list[str]:
+    """Return the folders in which programs are looked for, first searched first."""
+    return [entry for entry in environment.get("PATH", DEFAULT_PATH).split(":") if entry[:1] == "/"]
 
 
 def key_of(distribution: Distribution) -> str:

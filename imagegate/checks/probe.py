@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from imagegate.catalog.python import freeze
+from imagegate.catalog.freeze import freeze
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of
 from imagegate.checks.native_loaded import nccl_choice
 
@@ -57,8 +57,12 @@ def _judge_freeze(evidence: Evidence, observation: Observation, findings: Findin
         findings.note("no-pip", "pip freeze", "the image's Python has no pip that answers")
         return ""
     python = evidence.recipe.document.python.version
-    expected = set(freeze(evidence.facts.distributions, python).splitlines())
-    found = {line for line in observation.freeze.splitlines() if line and line[0] != "#"}
+    facts = evidence.facts
+    static = freeze(facts.distributions, python, (), facts.checkouts)
+    expected, found = (
+        {line for line in text.splitlines() if line and line[0] != "#"}
+        for text in (static, observation.freeze)
+    )
     for line in sorted(expected ^ found):
         findings.fail(
             "freeze",

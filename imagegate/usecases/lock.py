@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from imagegate.catalog import locked_facts, new_collector, ownership, read_facts
-from imagegate.catalog.python import freeze
+from imagegate.catalog.freeze import freeze
 from imagegate.catalog.startup import search_order
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.engines.compose.index import index_wheels
@@ -184,7 +184,7 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
         config_bytes=image.config_bytes,
         nodes=tuple(nodes),
         owners=owners,
-        freeze=freeze(facts.distributions, section.version, order),
+        freeze=freeze(facts.distributions, section.version, order, facts.checkouts),
     )
 
 

@@ -301,7 +301,7 @@ class Inside:
 
 
 def look_inside(site: Site, layout: Path) -> Inside:
-    from imagegate.catalog.python import freeze
+    from imagegate.catalog.freeze import freeze
 
     workspace = Workspace(site.root)
     state, lock = workspace.state("demo"), workspace.lock("demo")

@@ -8,7 +8,7 @@ from datetime import date
 
 import pytest
 
-from imagegate.catalog.python import freeze
+from imagegate.catalog.freeze import freeze
 from imagegate.checks.evidence import Evidence, LoadedLibrary, Observation
 from imagegate.checks.probe import PROBE
 from imagegate.facts import LoaderFile

@@ -82,7 +82,7 @@ FORMS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_moby_31919_recompression_changes_the_digest_and_nothing_else(form: str) -> None:
-    """Also moby#22011, podman#15969 and #18809: the content's identity is the diff id."""
+    """Also moby#22011, podman#15969 and podman#18809: the content's identity is the diff id."""
     reading, plain = read(FORMS[form]), read(TAR)
     assert reading.entries == plain.entries
     assert reading.diff_id == plain.diff_id
