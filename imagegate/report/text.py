@@ -48,7 +48,10 @@ def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
     said = f"{_count(severities.count(Severity.FAIL), 'failure')}, "
     if Severity.WAIVED in severities:
         said += f"{severities.count(Severity.WAIVED)} waived, "
-    said += _count(severities.count(Severity.NOTE), "note")
+    notes = severities.count(Severity.NOTE)
+    said += _count(notes, "note")
+    if notes and not details:
+        said += " (`--details` says where)"
     yield f"{verdict.word:<8}  {verdict.recipe}: {said}"
 
 
@@ -65,13 +68,21 @@ def _finding_lines(report: CheckReport, *, details: bool) -> Iterator[str]:
     """Write what forbids the image first; of very many notes of one kind some, and how many."""
     seen: Counter[str] = Counter()
     for finding in sorted(report.findings, key=lambda one: _ORDER.index(one.severity)):
-        seen[finding.code] += finding.severity is Severity.NOTE
-        if details or finding.severity is not Severity.NOTE or seen[finding.code] <= _NOTES_SHOWN:
+        if details or finding.severity is not Severity.NOTE:
             yield from finding_lines(finding)
+            continue
+        seen[finding.code] += 1
+        if seen[finding.code] <= _NOTES_SHOWN:
+            yield _note_line(finding)
     for code, count in seen.items():
-        if count > _NOTES_SHOWN and not details:
-            more = _count(count - _NOTES_SHOWN, "more note")
-            yield f"       note  {code}: {more}; `--details` and `--format json` list them"
+        if count > _NOTES_SHOWN:
+            yield f"       note  {code}: {_count(count - _NOTES_SHOWN, 'more note')}"
+
+
+def _note_line(finding: Finding) -> str:
+    """Write a note, which forbids nothing, in one line."""
+    about = "" if finding.subject in finding.message else f"{finding.subject}: "
+    return f"       note  {finding.code}: {about}{finding.message}"
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
