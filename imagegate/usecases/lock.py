@@ -30,13 +30,14 @@ from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from imagegate.catalog.collect import Collector
     from imagegate.lock import LockedWheel
     from imagegate.oci.image import ImageSource, Layer
     from imagegate.recipe import Recipe
+    from imagegate.rootfs import PathIndex
     from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState, Workspace
@@ -189,9 +190,21 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
 
 
 def read_layers(
-    source: ImageSource, advance: Callable[[int], object]
+    source: ImageSource,
+    advance: Callable[[int], object],
+    *,
+    onto: PathIndex | None = None,
+    layers: Sequence[Layer] | None = None,
 ) -> tuple[FileTree, Collector]:
-    """Read all layers, some at a time, and apply them in order."""
+    """Read layers, some at a time, and apply them in order.
+
+    Args:
+        source: the image.
+        advance: called with the number of compressed bytes of each read.
+        onto: what the layers stand on, if not on nothing.
+        layers: which of the image's layers; all if ``None``.
+    """
+    chosen = source.image.layers if layers is None else layers
     lock = threading.Lock()
     stopped = threading.Event()
 
@@ -210,14 +223,14 @@ def read_layers(
         return reading, collector
 
     everything = new_collector()
-    tree = FileTree()
+    tree = FileTree(onto)
     workers = min(os.cpu_count() or 1, _READ_AT_ONCE)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         # the largest first, so that no thread is left alone with it at the end
-        by_size = sorted(source.image.layers, key=_size_of, reverse=True)
+        by_size = sorted(chosen, key=_size_of, reverse=True)
         pending = {layer.number: pool.submit(one, layer) for layer in by_size}
         try:
-            for layer in source.image.layers:
+            for layer in chosen:
                 reading, collector = pending.pop(layer.number).result()
                 tree.apply(reading.entries, layer.number)
                 everything.absorb(collector)
