@@ -145,3 +145,17 @@ def test_report(
     assert world.run("verify", "demo", "--format", form) == (0 if passes else 1)
 
     assert as_anywhere(both(said), world) == snapshot
+
+
+@pytest.mark.parametrize("passes", [True, False], ids=["passing", "failing"])
+def test_page(world: World, snapshot: SnapshotAssertion, passes: bool) -> None:
+    if not passes:
+        template = world.root / "images/demo/recipes/alpha/template.jinja"
+        template.write_text("changed after locking")
+    page = world.root.parent / "report.html"
+
+    assert world.run("verify", "demo", "--html", str(page)) == (0 if passes else 1)
+
+    # how it looks is the style sheet's; what it says is held here
+    text = re.sub(r"<style>.*?</style>", "<style>…</style>", page.read_text(), flags=re.DOTALL)
+    assert as_anywhere(text, world) == snapshot

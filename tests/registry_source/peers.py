@@ -41,6 +41,7 @@ def docker_registry(
     basic_auth: bool = False,
     host: str = "127.0.0.1",
     tls: tuple[Path, Path] | None = None,
+    read_only: bool = False,
 ) -> Iterator[str]:
     """Run Debian's docker-registry on loopback; yields ``host:port``."""
     program = shutil.which("docker-registry")
@@ -53,6 +54,7 @@ def docker_registry(
         "storage": {
             "filesystem": {"rootdirectory": str(folder / "blobs")},
             "delete": {"enabled": True},
+            "maintenance": {"readonly": {"enabled": read_only}},
         },
         "http": {
             "addr": name,
@@ -86,6 +88,17 @@ def _wait_for(address: tuple[str, int], log: Path) -> None:
         else:
             return
     raise AssertionError(f"docker-registry does not start: {log.read_text()}")
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own that is soon full; needs root, as the engines do."""
+    folder.mkdir()
+    run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+    try:
+        yield folder
+    finally:
+        run("umount", str(folder))
 
 
 class CuttingWire:
