@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imagegate.cli.common import end_on_sigterm, reporter, workspace_option
+from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from imagegate.workspace import Workspace
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("old", metavar="A")
 @click.argument("new", metavar="B")
 @click.option("--platform", help="Which platform of an index, for instance linux/arm64.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from imagegate.cli.common import end_on_sigterm, reporter
+from imagegate.cli.manual import Command
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("reference", metavar="REF")
 @click.option("--platform", help="Which platform of an index, for instance linux/arm64.")
 @click.option(
