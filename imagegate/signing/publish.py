@@ -237,7 +237,7 @@ class _Written:
             for tag, own in layers:
                 _extend(self._store, tag, own)
             for manifest in referrers:
-                self._store.push_referrer(manifest, OCI_MANIFEST)
+                _put(self._store, (), partial(self._store.push_referrer, manifest, OCI_MANIFEST))
         raise FetchError(
             "the registry does not keep what is written beside the image",
             hint="another writer replaces it at the same time; run again",
@@ -265,8 +265,10 @@ def _extend(
                 continue
             try:
                 store.tag(tag, manifest, OCI_MANIFEST)
-            except DigestMismatch:
-                # it was moved at once: another writer's answer to what we both had read
+            except (DigestMismatch, BlobMissing):
+                # another writer moved it at once, or stores one of the blobs at this moment; what
+                # stands there now is read before anything is written
+                store.pause()
                 continue
         if not _lost(store, tag, added):
             return Digest.of(manifest)
