@@ -32,6 +32,8 @@ class Distribution:
         requires_python: ``Requires-Python``, ``""`` where absent.
         direct_url: text of ``direct_url.json`` (PEP 610), ``""`` where absent.
         recorded: whether it has a ``RECORD`` or, for eggs, an installed-files list.
+        linked: the ``.egg-link`` or ``.pth`` of the site directory that brings it in from outside,
+            ``""`` for one that lies in the site directory.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Distribution:
     requires_python: str = ""
     direct_url: str = ""
     recorded: bool = True
+    linked: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -195,6 +198,29 @@ class Interpreter:
     system_sites: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Checkout:
+    """A working copy of git.
+
+    Attributes:
+        path: its ``.git/HEAD``.
+        head: what that says, verbatim.
+        commit: the commit that is checked out, ``""`` where there is none.
+        remotes: name and address of each, in the order of its configuration.
+        local: those addresses that are paths of the image which exist.
+        owner: numeric user that it belongs to; git refuses to read that of another one.
+        program: whether the image has git.
+    """
+
+    path: str
+    head: str = ""
+    commit: str = ""
+    remotes: tuple[str, ...] = ()
+    local: tuple[str, ...] = ()
+    owner: int = 0
+    program: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All facts of a tree, each list in its natural order."""
@@ -210,3 +236,4 @@ class Facts:
     loader: tuple[LoaderFile, ...] = ()
     startup: tuple[StartupFile, ...] = ()
     interpreters: tuple[Interpreter, ...] = ()
+    checkouts: tuple[Checkout, ...] = ()

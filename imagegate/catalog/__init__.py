@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import elf, loader, native, python, startup, system
+from imagegate.catalog import checkouts, elf, loader, native, python, startup, system
 from imagegate.catalog.collect import Collector
 from imagegate.facts import Distribution, Facts, MetadataRemnant
 from imagegate.oci.tar import Kind
@@ -28,6 +28,7 @@ def new_collector(*more: Interest) -> Collector:
             *system.INTERESTS,
             *loader.INTERESTS,
             *startup.INTERESTS,
+            *checkouts.INTERESTS,
             *more,
         )
     )
@@ -71,18 +72,32 @@ def read_facts(
     locked = {pin.path: pin for pin in known.distributions} if known is not None else {}
     nodes = [node for node in (tree.get(path) for path in paths) if node is not None]
     present = [node.path for node in nodes]
-    found_sites = {site for site in map(python.site_of, present) if site is not None}
+    sites = python.sites(present)
     distributions: list[Distribution] = []
     remnants: list[MetadataRemnant] = []
-    for site in sorted(found_sites):
+    for site in sites:
         for path in python.metadata_directories(present, site.path):
             read = python.read_distribution(tree, collector, path, site.path, locked.get(path))
             if isinstance(read, Distribution):
                 distributions.append(read)
             else:
                 remnants.append(read)
+    started = startup.startup_files(collector, nodes)
+    for site in sites:
+        own = {pin.name for pin in distributions if pin.site == site.path}
+        for folder, linked in python.linked_folders(tree, collector, site.path, present, started):
+            for path in python.metadata_directories(present, folder):
+                read = python.read_distribution(tree, collector, path, site.path, locked.get(path))
+                # what lies in the site directory itself is found first
+                if isinstance(read, Distribution) and read.name not in own:
+                    own.add(read.name)
+                    distributions.append(replace(read, linked=linked))
+    read_already = {pin.path for pin in distributions}
+    distributions += [
+        pin for pin in _relinked(tree, collector, present, known) if pin.path not in read_already
+    ]
     return Facts(
-        sites=tuple(sorted(found_sites)),
+        sites=sites,
         distributions=tuple(sorted(distributions)),
         remnants=tuple(sorted(remnants)),
         native=native.readings(collector, nodes),
@@ -92,9 +107,30 @@ def read_facts(
         ),
         packages=system.packages(collector, nodes),
         loader=loader.loader_files(collector, nodes),
-        startup=startup.startup_files(collector, nodes),
+        startup=started,
         interpreters=startup.interpreters(collector, nodes),
+        checkouts=checkouts.checkouts(
+            tree,
+            collector,
+            nodes,
+            {one.path: one for one in known.checkouts} if known is not None else None,
+        ),
     )
+
+
+def _relinked(
+    tree: FileTree, collector: Collector, touched: Collection[str], known: Facts | None
+) -> list[Distribution]:
+    """Read those distributions again that lie outside and whose metadata a layer wrote."""
+    found = []
+    for pin in known.distributions if known is not None else ():
+        if pin.linked and any(
+            path == pin.path or path.startswith(f"{pin.path}/") for path in touched
+        ):
+            read = python.read_distribution(tree, collector, pin.path, pin.site, pin)
+            if isinstance(read, Distribution):
+                found.append(replace(read, linked=pin.linked))
+    return found
 
 
 def _linked_elf(

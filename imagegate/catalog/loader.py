@@ -97,6 +97,20 @@ class Loader:
                     return Loaded(path=path, because=f"{because} `/{folder}`")
         return Loaded(path="", because="no folder that is searched has it")
 
+    def configured_copy(self, soname: str) -> Loaded:
+        """Find a name in the folders that the image itself names, the default ones left out.
+
+        What is found there comes before a library that a container runtime mounts into a default
+        folder. Runtimes run ``ldconfig`` at the start, so the cache is not asked for.
+        """
+        named = self._expanded(self._environment.get("LD_LIBRARY_PATH", ""), None)
+        for because, folders in (("LD_LIBRARY_PATH", named), ("ld.so.conf", self.configured())):
+            for folder in folders:
+                path = self._fitting(f"{folder}/{soname}")
+                if path is not None and folder not in self.defaults():
+                    return Loaded(path=path, because=f"{because} `/{folder}`")
+        return Loaded(path="", because="no folder that the image names has it")
+
     def _steps(self, requester: ElfFile | None) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield the rules of ld.so(8) in order, each with its folders."""
         if requester is not None and requester.rpath and not requester.runpath:

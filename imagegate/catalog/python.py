@@ -7,40 +7,39 @@ by a list of places, and only what lies directly in one counts as installed: pac
 
 from __future__ import annotations
 
-import base64
 import binascii
 import csv
 import io
-import json
 import posixpath
 import re
 from dataclasses import replace
 from email.errors import MessageError
 from email.parser import HeaderParser
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
-from packaging.direct_url import DirectUrl, DirectUrlValidationError
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from imagegate.catalog.collect import FirstBytes, HeaderText, Interest, SmallText, WholeText
 from imagegate.facts import Distribution, MetadataRemnant, RecordContradiction, SiteDirectory
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from email.message import Message
 
     from imagegate.catalog.collect import Collector
+    from imagegate.facts import StartupFile
     from imagegate.rootfs import FileTree, Node
 
 _SITE = re.compile(
     r"(?P<site>(?:.*?/)?(?:python(?P<version>3(?:\.\d+)?)t?/(?:site|dist)-packages))(?:/.*)?"
 )
 _METADATA_DIRECTORY = re.compile(r"[^/]+\.(?:dist-info|egg-info|egg)")
+# how a name begins that says more than where it lies below its folder
+_UNUSUAL_START = frozenset({"", ".", "/"})
 _DIST_INFO = r".*\.dist-info"
 _EGG_INFO = r".*\.egg-info"
+_EGG_LINK = re.compile(r"(?:.*/)?python3[^/]*/(?:site|dist)-packages/[^/]+\.egg-link")
 
 INTERESTS = (
     Interest(
@@ -67,6 +66,7 @@ INTERESTS = (
     Interest(
         name="entry points", pattern=re.compile(rf"{_DIST_INFO}/entry_points\.txt"), keep=WholeText
     ),
+    Interest(name="egg link", pattern=_EGG_LINK, keep=WholeText),
     Interest(name="wheel", pattern=re.compile(rf"{_DIST_INFO}/WHEEL"), keep=WholeText),
     Interest(name="launcher", pattern=re.compile(r"(?:.*/)?bin/[^/]+"), keep=SmallText),
     Interest(name="bytecode", pattern=re.compile(r".*\.pyc"), keep=FirstBytes),
@@ -86,13 +86,15 @@ def bytecode_source(path: str) -> str | None:
 
 def site_of(path: str) -> SiteDirectory | None:
     """Return the outermost site directory that a path is or lies in."""
-    match = _SITE.fullmatch(path)
+    match = _SITE.fullmatch(path) if "-packages" in path else None
     return SiteDirectory(path=match["site"], python=match["version"]) if match else None
 
 
 def sites(paths: Iterable[str]) -> tuple[SiteDirectory, ...]:
-    """Return the site directories that some paths lie in."""
-    found = {site_of(path) for path in paths if path.endswith(("/site-packages", "/dist-packages"))}
+    """Return the site directories that some paths are or lie in."""
+    # some thousand folders hold a hundred thousand files
+    folders = {path if path.endswith("-packages") else path.rpartition("/")[0] for path in paths}
+    found = set(map(site_of, folders))
     return tuple(sorted(site for site in found if site is not None))
 
 
@@ -155,6 +157,29 @@ def read_distribution(
     )
 
 
+def linked_folders(
+    tree: FileTree,
+    collector: Collector,
+    site: str,
+    paths: Iterable[str],
+    startup: Iterable[StartupFile],
+) -> Iterator[tuple[str, str]]:
+    """Yield the folders outside a site directory from which it takes distributions too.
+
+    Each comes with the file that names it: setuptools' ``.egg-link`` of a development install, or
+    a ``.pth``, whose folders are on ``sys.path`` like any other.
+    """
+    for path in paths:
+        if path.endswith(".egg-link") and posixpath.dirname(path) == site:
+            first = _text(tree, collector, "egg link", path).partition("\n")[0].strip()
+            if first:
+                yield _joined(site, first), path
+    for file in startup:
+        if posixpath.dirname(file.path) == site:
+            for line in file.inserts:
+                yield _joined(site, line), file.path
+
+
 def recorded_files(
     tree: FileTree, collector: Collector, distribution: Distribution
 ) -> Iterator[tuple[str, str]]:
@@ -207,70 +232,6 @@ def ownership(
     return owners, tuple(sorted(contradictions))
 
 
-def freeze(distributions: Iterable[Distribution], python: str, order: Sequence[str] = ()) -> str:
-    """Write what ``pip freeze`` prints, byte for byte (pip 26.3, ``operations/freeze.py``).
-
-    Below Python 3.12 pip leaves out setuptools, wheel and distribute, always itself and parts of the standard library. Of several
-    copies of a name the one whose folder is searched first counts. An editable install is written
-    as pip does where it finds no version control, which needs both a repository and its program.
-
-    Args:
-        distributions: what is installed.
-        python: ``major.minor`` of the interpreter.
-        order: the site directories that it searches, first searched first; all if empty.
-    """
-    hidden = {"pip", "python", "wsgiref", "argparse"}
-    if _minor(python) < 12:
-        hidden |= {"setuptools", "wheel", "distribute"}
-    places = {site: place for place, site in enumerate(order)}
-    chosen: dict[str, Distribution] = {}
-    for found in sorted(distributions, key=lambda pin: (places.get(pin.site, 0), pin.path)):
-        if not order or found.site in places:
-            chosen.setdefault(canonicalize_name(found.name), found)
-    printed = [pin for name, pin in chosen.items() if name not in hidden]
-    # pip sorts by the name as written, in lower case, not by the normalised one
-    return "".join(f"{_frozen(pin)}\n" for pin in sorted(printed, key=lambda p: p.name.lower()))
-
-
-def _frozen(distribution: Distribution) -> str:
-    """Write one entry: a pin, or PEP 610's direct reference where it was installed so."""
-    pin = _name_version(distribution)
-    direct = _direct_url(distribution.direct_url)
-    if direct is None:
-        return pin
-    if direct.dir_info is not None and direct.dir_info.editable:
-        location = posixpath.normpath(unquote(urlsplit(direct.url).path))
-        return f"# Editable install with no version control ({pin})\n-e {location}"
-    url, fragments = direct.url, []
-    if direct.vcs_info is not None:
-        url = f"{direct.vcs_info.vcs}+{url}@{direct.vcs_info.commit_id}"
-    elif direct.archive_info is not None and direct.archive_info.hashes:
-        fragments.append("=".join(next(iter(direct.archive_info.hashes.items()))))
-    if direct.subdirectory:
-        fragments.append(f"subdirectory={direct.subdirectory}")
-    return f"{distribution.name} @ {url}" + (f"#{'&'.join(fragments)}" if fragments else "")
-
-
-def _name_version(distribution: Distribution) -> str:
-    try:
-        return f"{distribution.name}=={Version(distribution.version)}"
-    except InvalidVersion:
-        return f"{distribution.name}==={distribution.version}"
-
-
-def _direct_url(text: str) -> DirectUrl | None:
-    """Read ``direct_url.json``; ``None`` where there is none that is valid, as pip does."""
-    try:
-        return DirectUrl.from_dict(json.loads(text)) if text else None
-    except (ValueError, TypeError, AttributeError, RecursionError, DirectUrlValidationError):
-        return None
-
-
-def _minor(python: str) -> int:
-    _, _, minor = python.partition(".")
-    return int(minor) if minor.isdigit() else 0
-
-
 def _metadata_node(tree: FileTree, path: str) -> Node | None:
     for name in ("METADATA", "PKG-INFO", "EGG-INFO/PKG-INFO"):
         node = tree.get(f"{path}/{name}")
@@ -310,6 +271,9 @@ def _egg_requires(text: str) -> Iterator[str]:
 
 
 def _joined(directory: str, name: str) -> str:
+    usual = name[:1] not in _UNUSUAL_START and name[-1] != "/"
+    if usual and directory and "//" not in name and "/." not in name:
+        return f"{directory}/{name}"
     return posixpath.normpath(posixpath.join("/", directory, name)).lstrip("/")
 
 
@@ -319,7 +283,8 @@ def _recorded_sha256(text: str) -> str:
     if algorithm != "sha256":
         return ""
     try:
-        return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
+        standard = encoded.replace("-", "+").replace("_", "/")  # RFC 4648, section 5
+        return binascii.a2b_base64(standard + "=" * (-len(encoded) % 4)).hex()
     except (binascii.Error, ValueError):
         return ""
 

@@ -70,7 +70,9 @@ def installed(
     """Return of each name the copy that an interpreter finds first; see ``search_order``."""
     places = {site: place for place, site in enumerate(order)}
     chosen: dict[str, Distribution] = {}
-    for pin in sorted(distributions, key=lambda pin: (places.get(pin.site, 0), pin.path)):
+    for pin in sorted(
+        distributions, key=lambda pin: (places.get(pin.site, 0), bool(pin.linked), pin.path)
+    ):
         if pin.site in places or not order:
             chosen.setdefault(canonicalize_name(pin.name), pin)
     return chosen

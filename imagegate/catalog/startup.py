@@ -27,7 +27,7 @@ _PROGRAM = re.compile(r"(?:.*/)?bin/python(?P<python>3\.\d+)t?")
 _VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
 # folders of a system's own interpreter; its site directories share both (Debian's site.py)
 _USER_PREFIX = "root/.local"
-_SYSTEM_PREFIXES = ("usr/local", "usr")
+SYSTEM_PREFIXES = ("usr/local", "usr")
 
 INTERESTS = (
     Interest(
@@ -39,7 +39,9 @@ INTERESTS = (
 
 def is_startup(path: str) -> bool:
     """Say whether an interpreter obeys a file of this path, if its folder is searched."""
-    return bool(_PTH.fullmatch(path) or _CUSTOMIZE.fullmatch(path))
+    if path.endswith(".pth"):
+        return _PTH.fullmatch(path) is not None
+    return "customize" in path and _CUSTOMIZE.fullmatch(path) is not None
 
 
 def startup_files(collector: Collector, nodes: Iterable[Node]) -> tuple[StartupFile, ...]:
@@ -85,10 +87,14 @@ def interpreters(collector: Collector, nodes: Iterable[Node]) -> tuple[Interpret
     """List interpreters and virtual environments."""
     found = []
     for node in nodes:
-        program = _PROGRAM.fullmatch(node.path)
+        program = _PROGRAM.fullmatch(node.path) if "bin/python" in node.path else None
         if program is not None and node.kind in (Kind.FILE, Kind.SYMLINK):
             found.append(Interpreter(path=node.path, python=program["python"]))
-        elif _VENV.fullmatch(node.path) and node.kind is Kind.FILE:
+        elif (
+            node.path.endswith("pyvenv.cfg")
+            and _VENV.fullmatch(node.path)
+            and node.kind is Kind.FILE
+        ):
             content = (collector.extract("venv", node) or b"").decode("utf-8", "replace")
             shares = re.search(
                 r"^\s*include-system-site-packages\s*=\s*true\s*$",
@@ -125,12 +131,12 @@ def search_order(
     prefix = prefix_of(interpreter)
     venv = next((i for i in known if i.path == f"{prefix}/pyvenv.cfg"), None)
     prefixes = [prefix]
-    if prefix in _SYSTEM_PREFIXES:
-        prefixes = list(_SYSTEM_PREFIXES)
+    if prefix in SYSTEM_PREFIXES:
+        prefixes = list(SYSTEM_PREFIXES)
     elif venv is not None and venv.system_sites:
-        prefixes += _SYSTEM_PREFIXES
+        prefixes += SYSTEM_PREFIXES
     fitting = [site for site in sites if site.python in (python, "3")]
-    if prefix in _SYSTEM_PREFIXES:
+    if prefix in SYSTEM_PREFIXES:
         # the user's own site directory comes before all others; images run as root
         prefixes.insert(0, _USER_PREFIX)
     ranked = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import posixpath
 import re
@@ -12,7 +13,7 @@ from imagegate.facts import SystemPackage
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from imagegate.catalog.collect import Collector
     from imagegate.rootfs import FileTree, Node
@@ -23,6 +24,7 @@ STATUS = "var/lib/dpkg/status"
 # distroless images have one stanza a file here, and beside it the package's md5sums
 STATUS_FOLDER = "var/lib/dpkg/status.d"
 _INFO = "var/lib/dpkg/info"
+_DIVERSIONS = "var/lib/dpkg/diversions"
 _INSTALLED = "install ok installed"
 # databases of other package managers; they are not read, and checks say so
 OTHER_DATABASES = (
@@ -46,7 +48,78 @@ INTERESTS = (
     Interest(name="conda meta", pattern=_CONDA_META, keep=WholeText),
 )
 # who owns which file is asked once, when a base is locked
-OWNERSHIP_INTERESTS = (Interest(name="dpkg listing", pattern=_LISTING, keep=WholeText),)
+OWNERSHIP_INTERESTS = (
+    Interest(name="dpkg listing", pattern=_LISTING, keep=WholeText),
+    Interest(name="dpkg diversions", pattern=re.compile(_DIVERSIONS), keep=WholeText),
+)
+
+
+class Md5:
+    """Keeps the MD5 of a file: the one digest that dpkg records (deb-md5sums(5))."""
+
+    def __init__(self, _path: str, _size: int) -> None:
+        self._digest = hashlib.md5(usedforsecurity=False)
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        """Take the next bytes."""
+        self._digest.update(chunk)
+
+    def finish(self) -> bytes:
+        """Return the digest in hex."""
+        return self._digest.hexdigest().encode()
+
+
+def content_interests(compared: Callable[[str], object | None]) -> tuple[Interest, ...]:
+    """Say what is kept of added layers to compare files with what their packages recorded.
+
+    Args:
+        compared: gives something for a path that is compared by other means.
+    """
+    return (
+        Interest(
+            name="dpkg listing",
+            pattern=re.compile(rf"{_INFO}/[^/]+\.md5sums|{STATUS_FOLDER}/[^/]+\.md5sums"),
+            keep=WholeText,
+        ),
+        Interest(name="dpkg diversions", pattern=re.compile(_DIVERSIONS), keep=WholeText),
+        Interest(name="md5", keep=Md5, unless=lambda path: compared(path) is not None),
+    )
+
+
+def altered(
+    tree: FileTree, collector: Collector, packages: Iterable[SystemPackage], paths: Iterable[str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield path, package, recorded and real MD5 of files that are not what their package shipped.
+
+    Args:
+        tree: the merged tree.
+        collector: made with :func:`content_interests`.
+        packages: all packages of the merged system.
+        paths: what the added layers touched; files of the base were not read.
+    """
+    diverted = _diversions(tree, collector)
+    labels = _labels(packages)
+    for listing in sorted(path for path in paths if path.endswith(".md5sums")):
+        match, node = _LISTING.fullmatch(listing), tree.get(listing)
+        package = labels.get(match["package"] or match["single"]) if match else None
+        content = collector.extract("dpkg listing", node) if package and node else None
+        for line in (content or b"").decode("utf-8", "surrogateescape").splitlines():
+            recorded, _, path = line.partition("  ")
+            path = path.strip().strip("/").removeprefix("./")
+            folder, slash, name = path.rpartition("/")
+            found = tree.get(f"{tree.resolve(folder) or folder}{slash}{name}".lstrip("/"))
+            real = collector.extract("md5", found) if found and found.kind is Kind.FILE else None
+            if found and package and real and path not in diverted and real.decode() != recorded:
+                yield found.path, package, recorded, real.decode()
+
+
+def _labels(packages: Iterable[SystemPackage]) -> Mapping[str, str]:
+    """Label each installed package by the names that its listings have."""
+    labels = {}
+    for package in packages:
+        if package.manager == DPKG and is_installed(package):
+            labels[package.name] = labels[f"{package.name}:{package.architecture}"] = label(package)
+    return labels
 
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:
@@ -145,12 +218,11 @@ def ownership(
     """Say which Debian package owns each path, by ``info/*.list`` and ``*.md5sums``.
 
     Lists have paths as the package ships them (``/lib/…``); where a folder on the way is a link,
-    as with a merged ``/usr``, the path behind it is meant.
+    as with a merged ``/usr``, the path behind it is meant. What is diverted (dpkg-divert(1)) lies
+    where the diversion says, except for the package that diverts.
     """
-    labels = {}
-    for package in packages:
-        if package.manager == DPKG and is_installed(package):
-            labels[package.name] = labels[f"{package.name}:{package.architecture}"] = label(package)
+    diverted = _diversions(tree, collector)
+    labels = _labels(packages)
     owners: dict[str, str] = {}
     resolved: dict[str, str] = {}
     for folder in (_INFO, STATUS_FOLDER):
@@ -161,6 +233,9 @@ def ownership(
             if owner is None or content is None:
                 continue
             for path in _listed(content.decode("utf-8", "surrogateescape"), node.path):
+                elsewhere, by = diverted.get(path, ("", ""))
+                if elsewhere and by != owner.partition(":")[0]:
+                    path = elsewhere
                 directory, slash, name = path.rpartition("/")
                 if directory not in resolved:
                     resolved[directory] = tree.resolve(directory) or directory
@@ -169,6 +244,15 @@ def ownership(
                 if found is not None and found.kind is not Kind.DIRECTORY:
                     owners.setdefault(real, owner)
     return owners
+
+
+def _diversions(tree: FileTree, collector: Collector) -> Mapping[str, tuple[str, str]]:
+    """Read dpkg's diversions: three lines each, from, to, and the package or ``:`` for none."""
+    node = tree.get(_DIVERSIONS)
+    content = collector.extract("dpkg diversions", node) if node is not None else None
+    lines = (content or b"").decode("utf-8", "surrogateescape").splitlines()
+    triples = zip(lines[::3], lines[1::3], lines[2::3], strict=False)
+    return {old.strip("/"): (new.strip("/"), by) for old, new, by in triples}
 
 
 def _listed(text: str, path: str) -> Iterator[str]:

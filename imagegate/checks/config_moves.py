@@ -5,15 +5,30 @@ from __future__ import annotations
 import fnmatch
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.checks.evidence import (
+    DEFAULT_PATH,
+    Check,
+    Evidence,
+    Findings,
+    command_of,
+    command_words,
+    program_folders,
+)
+from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from imagegate.rootfs import FileTree
     from imagegate.verdict import CheckReport
 
 # variables that choose which libraries, modules, packages and kernels are used
-WATCHED = ("LD_*", "PYTHON*", "PIP_*", "UV_*", "NCCL_*", "FLASHINFER_*", "VLLM_*", "PATH")
+WATCHED = (
+    *("LD_*", "PYTHON*", "PIP_*", "UV_*", "NCCL_*", "FLASHINFER_*", "VLLM_*", "PATH"),
+    # which compiler, toolkit and kernels, which network library
+    *("CUDA_*", "TORCH*", "TRITON_*", "DG_*", "CC", "CXX", "CPATH", "LIBRARY_PATH"),
+    *("NVSHMEM_*", "UCX_*", "NIXL_*", "FI_*"),
+)
 # of these, those that turn a check off that would have spoken
 SILENCING = {
     "FLASHINFER_DISABLE_VERSION_CHECK": "FlashInfer's check of its own parts",
@@ -22,12 +37,14 @@ SILENCING = {
     "PIP_NO_DEPS": "pip's resolving of dependencies",
     "PIP_IGNORE_INSTALLED": "pip's view of what is installed",
     "PIP_ROOT_USER_ACTION": "pip's warning about the system's packages",
+    "PIP_TRUSTED_HOST": "pip's check of an index's certificate",
+    "UV_INSECURE_HOST": "uv's check of an index's certificate",
+    "UV_NO_VERIFY_HASHES": "uv's comparing of hashes",
+    "NVIDIA_DISABLE_REQUIRE": "the container runtime's check of the driver",
     "PYTHONWARNINGS": "Python's warnings",
     "NCCL_IGNORE_DISABLED_P2P": "NCCL's check of peer access",
     "VLLM_SKIP_P2P_CHECK": "vLLM's check of peer access",
 }
-# what BuildKit writes where neither base nor Dockerfile sets a PATH (util/system, DefaultPathEnv)
-_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIELDS = ("entrypoint", "cmd", "user", "working_dir")
 # what every build writes about itself (image-spec, annotations.md)
 _OF_THE_BUILD = "org.opencontainers.image."
@@ -37,6 +54,8 @@ def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("config.moves")
     compared = _judge_environment(evidence, findings)
     compared += _judge_fields(evidence, findings)
+    compared += _judge_program(evidence, findings)
+    _judge_command_environment(evidence, findings)
     compared += _judge_labels(evidence, findings)
     compared += _judge_others(evidence, findings)
     return findings.report(compared)
@@ -53,9 +72,9 @@ def _judge_environment(evidence: Evidence, findings: Findings) -> list[str]:
             if value is not None and name in declared and base.get(name) != value:
                 _note_declared(name, base.get(name), value, findings)
             continue
-        watched = any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED)
+        watched = _is_watched(name)
         silenced = SILENCING.get(name) if value else None
-        if (name, wanted, value) == ("PATH", None, _DEFAULT_PATH):
+        if (name, wanted, value) == ("PATH", None, DEFAULT_PATH):
             watched = False
         if name in expected or watched or silenced:
             findings.fail(
@@ -73,7 +92,7 @@ def _judge_environment(evidence: Evidence, findings: Findings) -> list[str]:
 
 def _note_declared(name: str, before: str | None, value: str, findings: Findings) -> None:
     """Say it when the recipe itself sets a watched variable: declared is not harmless."""
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED) or name in SILENCING:
+    if _is_watched(name) or name in SILENCING:
         findings.note(
             "env-declared",
             name,
@@ -121,6 +140,65 @@ def _text(value: str | tuple[str, ...] | None) -> str:
         return str(list(value)) if value else ""
     # the root folder and user are what runtimes take where nothing is said
     return "" if value in (None, "/", "root", "0") else str(value)
+
+
+def _judge_program(evidence: Evidence, findings: Findings) -> list[str]:
+    """Look for the program that the container starts (config.md, "Entrypoint", "Cmd")."""
+    argv, before = command_of(evidence.settings), command_of(evidence.base_settings)
+    if not argv:
+        return []
+    found = _program(argv[0], evidence.tree, evidence.settings.environment)
+    if not found:
+        in_base = bool(before) and bool(
+            _program(before[0], evidence.base_tree, evidence.base_settings.environment)
+        )
+        known = before[:1] == argv[:1] and not in_base
+        add = findings.note if known else findings.fail
+        add(
+            "program-missing",
+            argv[0],
+            "the program that the container starts is not in the image"
+            + ("; the base has it so" if known else ""),
+            locked=f"`{argv[0]}` in one of {', '.join(program_folders(evidence.settings.environment))}",
+            found="nothing",
+            hint="install what brings it, or correct `[config] entrypoint` or `cmd`",
+        )
+    return [f"program {argv[0]}: found={f'/{found}' if found else 'nothing'}"]
+
+
+def _judge_command_environment(evidence: Evidence, findings: Findings) -> None:
+    """Look for watched variables that the command itself sets, past the config's Env."""
+    before = set(command_words(command_of(evidence.base_settings)))
+    for word in command_words(command_of(evidence.settings)):
+        name, equals, value = word.partition("=")
+        silenced = SILENCING.get(name) if value else None
+        if not equals or word in before or not (silenced or _is_watched(name)):
+            continue
+        add = findings.fail if silenced else findings.note
+        add(
+            "env-in-command",
+            name,
+            "the command sets a variable that "
+            + (f"turns off {silenced}" if silenced else "chooses what is loaded"),
+            locked="nothing",
+            found=value,
+            hint="declare it under `[config.env]`, where it is compared",
+        )
+
+
+def _is_watched(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED)
+
+
+def _program(name: str, tree: FileTree, environment: Mapping[str, str]) -> str:
+    """Return the file behind a program's name, ``""`` where there is none."""
+    candidates = [name] if "/" in name else [f"{e}/{name}" for e in program_folders(environment)]
+    for path in candidates:
+        resolved = tree.resolve(path)
+        node = tree.get(resolved) if resolved else None
+        if resolved is not None and node is not None and node.kind is Kind.FILE:
+            return resolved
+    return ""
 
 
 def _judge_labels(evidence: Evidence, findings: Findings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -17,10 +18,11 @@ from imagegate.rootfs import FileTree
 from imagegate.verdict import CheckReport, Finding, Place, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.coverage.copying import Copying
     from imagegate.facts import Distribution, Facts
     from imagegate.lock import Lock, LockedAsset
     from imagegate.oci.digest import Digest
@@ -77,6 +79,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLibrary:
+    """What a running Python got when it asked for a library by name.
+
+    Attributes:
+        path: the file that was mapped, without leading slash.
+        code: what its version function answers.
+        with_torch: whether torch was loaded before, ``None`` where the image has none.
+    """
+
+    path: str
+    code: int
+    with_torch: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What an image said of itself when it ran.
 
@@ -85,12 +102,14 @@ class Observation:
         freeze: what ``pip freeze`` printed, ``None`` where there is no pip.
         distributions: name and version as ``importlib.metadata`` finds them, in its order.
         nccl: path of each library that could be asked, and its ``ncclGetVersion``.
+        loaded_nccl: which one is loaded under NCCL's name, ``None`` where none is.
     """
 
     path: tuple[str, ...]
     freeze: str | None
     distributions: tuple[tuple[str, str], ...]
     nccl: tuple[tuple[str, int], ...]
+    loaded_nccl: LoadedLibrary | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +128,7 @@ class Evidence:
         facts: facts of the merged system.
         collector: contents of chosen files of the added layers.
         today: the day of the judgement.
+        copying: what a build with the recipe's Dockerfile does to the assets.
         observation: what the image said when it ran, where it was asked.
     """
 
@@ -126,6 +146,7 @@ class Evidence:
     facts: Facts
     collector: Collector
     today: date
+    copying: Copying
     observation: Observation | None = None
 
     @cached_property
@@ -142,6 +163,11 @@ class Evidence:
     def base_tree(self) -> FileTree:
         """The locked base's file system alone."""
         return FileTree(self.lock.files)
+
+    @cached_property
+    def base_owners(self) -> Mapping[str, int]:
+        """How many paths of the locked base each owner claims."""
+        return self.lock.files.owners()
 
     @cached_property
     def base_settings(self) -> ContainerConfig:
@@ -259,6 +285,29 @@ class Findings:
                 hint=str(more.get("hint", "")),
             )
         )
+
+
+def command_of(settings: ContainerConfig) -> tuple[str, ...]:
+    """Return what a container runs: the entrypoint, then the command."""
+    return (*(settings.entrypoint or ()), *(settings.cmd or ()))
+
+
+def command_words(command: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a command, those of a command line inside a word (``sh -c``) too."""
+    for text in command:
+        try:
+            yield from shlex.split(text) if " " in text else (text,)
+        except ValueError:
+            yield from text.split()
+
+
+# what BuildKit writes where neither base nor Dockerfile sets a PATH (util/system, DefaultPathEnv)
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def program_folders(environment: Mapping[str, str]) -> list[str]:
+    """Return the folders in which programs are looked for, first searched first."""
+    return [entry for entry in environment.get("PATH", DEFAULT_PATH).split(":") if entry[:1] == "/"]
 
 
 def key_of(distribution: Distribution) -> str:

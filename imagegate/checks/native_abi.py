@@ -24,6 +24,7 @@ _CUDA_LOCAL = re.compile(r"(?:.*\.)?cu(?P<major>\d{2})(?P<minor>\d)(?:\D.*)?")
 _CUDA_NAME = re.compile(r"(?P<stem>.+?)-cu(?:da)?-?(?P<major>1\d)(?:\d|x)?")
 _EXTENSION = re.compile(r"(?P<stem>.+)\.cpython-(?P<python>3\d+)t?-(?P<triplet>[^.]+)\.so")
 _LIBC = "libc.so.6"
+_OTHER_LIBC = re.compile(r"libc\.musl-.+|ld-musl-.+|libc\.so")
 _PLATFORM_TAG = re.compile(r"^Tag:\s*\S+-\S+-(?P<platform>\S+)\s*$", re.MULTILINE)
 
 
@@ -41,7 +42,18 @@ def _judge(evidence: Evidence) -> CheckReport:
         _judge_versions(file, providers, evidence, findings)
         _judge_cuda(file, evidence, findings)
         for soname in file.needed:
-            if soname not in providers:
+            if soname not in providers and _OTHER_LIBC.fullmatch(soname):
+                _fail(
+                    findings,
+                    evidence,
+                    "libc",
+                    file,
+                    f"it is built for another C library: nothing in the image is `{soname}`",
+                    locked=_LIBC,
+                    found=soname,
+                    hint="take the manylinux wheel, not the musllinux one",
+                )
+            elif soname not in providers:
                 missing[soname] = missing.get(soname, 0) + 1
     for path in _paths(evidence):
         _judge_extension(path, evidence, findings)

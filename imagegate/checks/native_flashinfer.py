@@ -24,6 +24,10 @@ _UNKNOWN = "0.0.0+unknown"
 _CUDA_LOCAL = re.compile(r"cu(?P<major>\d{2})(?P<minor>\d)(?:\D.*)?")
 # any value that is not empty counts, "0" too
 SILENCING = "FLASHINFER_DISABLE_VERSION_CHECK"
+# `${FLASHINFER_WORKSPACE_BASE:-$HOME}/.cache/flashinfer/<version>/<architectures>/cached_ops`
+_CACHED = re.compile(
+    r"(?P<cache>(?:.*/)?\.cache/flashinfer/(?P<version>\d[^/]*))/[^/]+/(?:cached_ops|generated)/.+"
+)
 _OVERRIDING = ("FLASHINFER_CUBIN_DIR", "FLASHINFER_CUBINS_REPOSITORY", "FLASHINFER_WORKSPACE_BASE")
 
 
@@ -48,6 +52,7 @@ def _judge(evidence: Evidence) -> CheckReport:
     _judge_switches(evidence, findings, present=bool(now))
     if not now:
         return findings.report((), nothing_because="FlashInfer is not in the image")
+    _judge_caches(now, evidence, findings)
     known = {message for _, message, _ in _contradictions(before, evidence.lock.base.facts)}
     for what, message, part in _contradictions(now, evidence.facts):
         add = findings.note if message in known else findings.fail
@@ -65,6 +70,34 @@ def _judge(evidence: Evidence) -> CheckReport:
         f"{part.name}: recorded={part.recorded or 'nothing'} real={part.real or 'nothing'}"
         for _, part in sorted(now.items())
     )
+
+
+def _judge_caches(parts: Mapping[str, _Part], evidence: Evidence, findings: Findings) -> None:
+    """Judge kernels that a layer brings compiled: nothing of them is in a wheel or in the lock."""
+    version = parts[_PACKAGE].version if _PACKAGE in parts else ""
+    found: dict[str, tuple[str, int, int]] = {}
+    for change in evidence.changes:
+        match = _CACHED.fullmatch(change.path) if change.after is not None else None
+        if match is not None:
+            _, count, _ = found.get(match["cache"], ("", 0, 0))
+            found[match["cache"]] = (match["version"], count + 1, change.layer)
+    for cache, (made_by, count, layer) in sorted(found.items()):
+        stale = _public(made_by) != _public(version)
+        add = findings.fail if stale else findings.note
+        add(
+            "stale-cache" if stale else "compiled-cache",
+            f"/{cache}",
+            f"{count} files of compiled kernels come with the image"
+            + (
+                "; they were made by another FlashInfer, and are compiled anew at the first request"
+                if stale
+                else "; they are run as they are, or compiled anew where CUDA_HOME or times differ"
+            ),
+            locked=version or "no FlashInfer",
+            found=made_by,
+            place=evidence.place(cache, layer),
+            hint="do not copy a cache into the image; flashinfer-jit-cache is the locked form of it",
+        )
 
 
 def _parts(facts: Facts) -> Mapping[str, _Part]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.native import is_watched
 from imagegate.catalog.requirements import installed
+from imagegate.checks.native_needs import judge_driver, judge_needs, judge_others, judge_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +34,9 @@ _CLAIMS = {
     "CUDNN_VERSION": ("cudnn", "cudnn_version.h"),
     "NV_CUDNN_VERSION": ("cudnn", "cudnn_version.h"),
     "NVSHMEM_VERSION": ("nvshmem", "version string"),
+    "UCX_VERSION": ("ucx", "version string"),
+    "NIXL_VERSION": ("nixl", "version string"),
+    "AWS_OFI_NCCL_VERSION": ("aws-ofi-nccl", "version string"),
     "TORCH_VERSION": ("torch", "version.py"),
     "PYTORCH_VERSION": ("torch", "version.py"),
     "VLLM_VERSION": ("vllm", "_version.py"),
@@ -42,6 +46,7 @@ _CLAIMS = {
 _RECORDED = {
     ("nccl", "version string"): re.compile(r"nvidia-nccl-cu\d+"),
     ("nvshmem", "version string"): re.compile(r"nvidia-nvshmem-cu\d+"),
+    ("nixl", "version string"): re.compile(r"nixl-cu\d+"),
     ("cudnn", "cudnn_version.h"): re.compile(r"nvidia-cudnn-cu\d+"),
     ("torch", "version.py"): re.compile(r"torch"),
     ("vllm", "_version.py"): re.compile(r"vllm"),
@@ -110,6 +115,13 @@ def _vllm_choice(
     return loader.find(_NCCL, None)
 
 
+def nccl_choice(evidence: Evidence) -> Loaded:
+    """Say which copy a Python of the image gets under NCCL's name once torch, if any, is loaded."""
+    environment = evidence.settings.environment
+    found = choices(evidence.facts, evidence.tree, evidence.loader, environment)
+    return _vllm_choice(found.get(("torch", _NCCL)), evidence.tree, evidence.loader, environment)
+
+
 def judge_choices(evidence: Evidence, findings: Findings) -> Iterator[str]:
     """Compare which copies are loaded with the base's; yields a line for each."""
     facts = evidence.lock.base.facts
@@ -130,6 +142,10 @@ def judge_choices(evidence: Evidence, findings: Findings) -> Iterator[str]:
                 place=evidence.place(choice.path, _layer_of(evidence, choice.path)),
             )
     yield from _judge_two_in_one(before, now, findings)
+    yield from judge_others(before, now, evidence, findings)
+    yield from judge_needs(evidence, findings)
+    yield from judge_driver(evidence, findings)
+    yield from judge_plugins(now, evidence, findings)
     yield from _judge_loader_files(evidence, findings)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from imagegate.catalog.components import BUNDLED
 from imagegate.catalog.native import component_of, is_watched
 from imagegate.checks.evidence import Change, Check, Evidence, Findings
 from imagegate.checks.native_loaded import judge_choices, judge_claims
@@ -129,11 +131,16 @@ def _judge_new(
         node is not None and node.sha256 == after.sha256
         for node in (evidence.lock.files.get(path) for path in copies)
     )
-    add = findings.note if same else findings.fail
+    # auditwheel gives a bundled library a name of its own: nothing else can ask for it
+    private = bool(BUNDLED.search(posixpath.basename(change.path).split(".so", 1)[0]))
+    private = private and bool(evidence.locked_owner(change.path))
+    add = findings.note if same or private else findings.fail
     add(
         "second-copy",
         component,
-        f"another copy of {component} was added" + (" with the same bytes" if same else ""),
+        f"another copy of {component} was added"
+        + (" with the same bytes" if same else "")
+        + (" under a name that only its own wheel asks for" if private else ""),
         locked=", ".join(copies),
         found=change.path,
         place=place,
@@ -153,7 +160,8 @@ def _values(readings: Iterable[NativeReading]) -> str:
 
 CHECK = Check(
     id="native.pins",
-    question="is each GPU library the base's by version string, build id, hash and link",
+    question="is each GPU library the base's by version string, build id, hash and link, and does "
+    "everything load what it loaded",
     why="two nodes with different builds of one NCCL version hang in a collective",
     fix="find the step in the message; libraries come with the base, not with the layer",
     judge=_judge,

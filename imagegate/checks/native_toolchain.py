@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.loader import TRIPLETS
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.catalog.startup import SYSTEM_PREFIXES, prefix_of
+from imagegate.checks.evidence import Check, Evidence, Findings, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _PTXAS = "TRITON_PTXAS_PATH"
 _FLASHINFER_HEADERS = ("cublasLt.h", "curand.h", "curand_kernel.h", "nvrtc.h")
 _FLASHINFER_LIBRARIES = ("cublas", "cublasLt", "cudart", "nvrtc")
 _COPIES_SHOWN = 3
+# programs that speak for the Python whose folder they lie in
+_OF_PYTHON = re.compile(r"(?:python|pip)3?(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,7 @@ def _judge(evidence: Evidence) -> CheckReport:
         path, behind = now.find(item)
         if path:
             compared.append(f"{item.kind} `{item.label}`: `{path}` is `/{behind}`")
+            _judge_owner(item, path, evidence, findings)
         else:
             compared.append(f"{item.kind} `{item.label}`: not found where the compiler searches")
             missing.append(item)
@@ -96,6 +100,25 @@ def _judge(evidence: Evidence) -> CheckReport:
     return findings.report(
         compared,
         nothing_because="" if compared else "nothing in the image compiles at run time",
+    )
+
+
+def _judge_owner(item: _Item, path: str, evidence: Evidence, findings: Findings) -> None:
+    """Refuse a `pip` or `python` of another Python than the recipe's: it sees other modules."""
+    if item.kind != "program" or not _OF_PYTHON.fullmatch(item.name):
+        return
+    wanted = prefix_of(evidence.recipe.document.python.interpreter)
+    found = prefix_of(path)
+    if found == wanted or {found, wanted} <= set(SYSTEM_PREFIXES):
+        return
+    findings.fail(
+        "program-of-another",
+        item.label,
+        f"the first `{item.label}` on the path is not that of the recipe's Python; it sees other "
+        "distributions",
+        locked=f"/{wanted}/bin",
+        found=path,
+        hint=f"install `{item.label}` beside the interpreter, or put its folder first in PATH",
     )
 
 
@@ -128,8 +151,15 @@ def _search(tree: FileTree, environment: Mapping[str, str], evidence: Evidence) 
     )
     flags = " ".join(environment.get(f"FLASHINFER_EXTRA_{n}", "") for n in ("CFLAGS", "CUDAFLAGS"))
     triplet = TRIPLETS.get(evidence.machine, "")
+    python = evidence.recipe.document.python
+    # FlashInfer adds the interpreter's own headers and those of tvm_ffi
+    # a virtual environment has the headers of the interpreter that it was made with
+    prefixes = dict.fromkeys((prefix_of(python.interpreter), "usr"))
+    beside = [f"/{prefix}/include/python{python.version}" for prefix in prefixes]
+    beside += [f"/{site}/tvm_ffi/include" for site in evidence.sites]
     headers = [
         f"{home}/include",
+        *beside,
         *_options(flags, "-I"),
         *_entries(environment, "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
         "/usr/local/include",
@@ -241,12 +271,31 @@ def _judge_settings(evidence: Evidence, findings: Findings) -> list[str]:
             known = before.get(_PTXAS) == ptxas and evidence.base_tree.resolve(ptxas) is None
             add = findings.note if known else findings.fail
             add("ptxas-dangling", _PTXAS, "it names a program that is not there", found=ptxas)
+    elif _compiles_for_new_devices(now) and any(
+        key_of(pin) == "triton" for pin in evidence.facts.distributions
+    ):
+        compared.append(f"{_PTXAS}: nothing")
+        findings.note(
+            "ptxas-unset",
+            _PTXAS,
+            "Triton takes the ptxas that it bundles, which may not know the newest devices"
+            + ("" if before.get(_PTXAS) else "; the base has it so"),
+            locked=before.get(_PTXAS, "nothing"),
+            found="nothing",
+            hint="let it name the CUDA toolkit's ptxas",
+        )
     jobs, budget = now.get("MAX_JOBS"), evidence.recipe.document.toolchain.max_jobs
     jobs = evidence.recipe.document.profile.env.get("MAX_JOBS", jobs)
     if budget is not None or _has_flashinfer(evidence):
         compared.append(f"MAX_JOBS: {jobs or 'nothing'}")
         _judge_jobs(jobs, budget, findings)
     return compared
+
+
+def _compiles_for_new_devices(environment: Mapping[str, str]) -> bool:
+    """Say whether kernels are compiled for devices of compute capability 12 (sm_120, sm_121)."""
+    lists = ("TORCH_CUDA_ARCH_LIST", "FLASHINFER_CUDA_ARCH_LIST")
+    return any(re.search(r"\b12\.\d", environment.get(name, "")) for name in lists)
 
 
 def _judge_jobs(jobs: str | None, budget: int | None, findings: Findings) -> None:

@@ -129,7 +129,7 @@ def _readings(name: str, facts: Facts, *, recorded: bool = False) -> list[_Readi
     """
     meant = _MEANT.get(name.lower(), name)
     real = [
-        _Reading(source="bytes", value=value)
+        _Reading(source="bytes", value=_spelled(meant, value))
         for value in sorted(present_components(facts).get(meant, ()))
     ]
     if real and not recorded:
@@ -145,6 +145,13 @@ def _readings(name: str, facts: Facts, *, recorded: bool = False) -> list[_Readi
         if package.name == meant and (is_installed(package) or package.manager != DPKG)
     ]
     return [*real, *metadata, *packages] if recorded else metadata or packages
+
+
+def _spelled(component: str, value: str) -> str:
+    """Spell CUDA's own number as people do: 13050 is 13.5 (cuda.h, ``CUDA_VERSION``)."""
+    if component not in ("cuda", "cuda runtime") or not value.isdigit():
+        return value
+    return f"{int(value) // 1000}.{int(value) % 1000 // 10}"
 
 
 def _is(found: _Reading, wanted: str) -> bool:

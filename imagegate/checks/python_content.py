@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _EXTENSION = re.compile(r"(?P<stem>.+?)(?:\.(?:cpython|abi3|pypy)[^/]*)?\.so")
 
+_ORIGIN = ".dist-info/direct_url.json"
+
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("python.content")
@@ -33,7 +35,7 @@ def _judge(evidence: Evidence) -> CheckReport:
             f"{bytecode} bytecode files of base modules were added; their code is not compared",
             hint="build with `PYTHONDONTWRITEBYTECODE=1` and `pip install --no-compile`",
         )
-    owned = {owner: count for owner, count in evidence.lock.files.owners().items() if "==" in owner}
+    owned = {owner: count for owner, count in evidence.base_owners.items() if "==" in owner}
     if not owned:
         return findings.report((), nothing_because="no distribution of the base owns a file")
     return findings.report(
@@ -62,6 +64,13 @@ def _judge_owned(change: Change, evidence: Evidence, findings: Findings) -> None
             f"a {before.kind.name.lower()} of {before.owner} became a {after.kind.name.lower()}",
             locked=before.sha256 or before.target,
             found=after.target or after.sha256 or after.kind.name.lower(),
+            place=place,
+        )
+    elif not before.same_content(after) and change.path.endswith(_ORIGIN):
+        findings.note(
+            "origin",
+            before.owner,
+            f"`direct_url.json` of {before.owner} was written anew; `python.pins` compares what it says",
             place=place,
         )
     elif not before.same_content(after):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.python import freeze
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+from imagegate.catalog.freeze import freeze, same_origin
+from imagegate.catalog.python import recorded_files
+from imagegate.checks.evidence import Check, Evidence, Findings, key_of, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,16 +73,41 @@ def _compare(
             hint="hold it while the layer is installed, or take a base that has the version",
         )
     for pin in fresh:
+        real = ", ".join(_files_there(one, evidence) for one in (*known.values(), pin))
         findings.fail(
             "second-copy",
             name,
-            f"a second `{pin.name}` stands beside the base's; which one is imported is not defined",
+            f"a second `{pin.name}` stands beside the base's; which version is told is not defined. "
+            f"Of the recorded files are there: {real}",
             locked=_versions(locked),
             found=f"{pin.version} in `{pin.path}`",
             place=evidence.place(pin.path, _layer_of(evidence, pin.path)),
         )
     for path in known.keys() & here.keys():
         _compare_same_path(name, known[path], here[path], evidence, findings)
+
+
+def _files_there(pin: Distribution, evidence: Evidence) -> str:
+    """Say how many of the files that a copy recorded are in the image with the recorded bytes."""
+    base = any(pin.path == one.path for one in evidence.lock.base.facts.distributions)
+    if base:
+        label = label_of(pin)
+        total = evidence.base_owners.get(label, 0)
+        lost = sum(
+            1
+            for c in evidence.changes
+            if c.before is not None
+            and c.before.owner == label
+            and not (c.after is not None and c.before.same_content(c.after))
+        )
+        return f"{total - lost} of {total} of {pin.version}"
+    hashed = [
+        (evidence.tree.get(path), recorded)
+        for path, recorded in recorded_files(evidence.tree, evidence.collector, pin)
+        if recorded
+    ]
+    there = sum(1 for node, recorded in hashed if node is not None and node.sha256 == recorded)
+    return f"{there} of {len(hashed)} of {pin.version}"
 
 
 def _compare_same_path(
@@ -99,10 +126,14 @@ def _compare_same_path(
             place=place,
         )
     if locked.direct_url != found.direct_url:
-        findings.fail(
-            "origin-moved",
+        same = same_origin(locked.direct_url, found.direct_url)
+        add = findings.note if same else findings.fail
+        add(
+            "origin-path" if same else "origin-moved",
             name,
-            f"`direct_url.json` of `{locked.name}` says another origin",
+            f"`direct_url.json` of `{locked.name}` names another path of the machine that built it"
+            if same
+            else f"`direct_url.json` of `{locked.name}` says another origin",
             locked=locked.direct_url or "an index",
             found=found.direct_url or "an index",
             place=place,
@@ -112,7 +143,20 @@ def _compare_same_path(
 def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
     """Require every line of the locked ``pip freeze`` in the merged system's."""
     python = evidence.recipe.document.python.version
-    present = set(freeze(evidence.facts.distributions, python, evidence.sites).splitlines())
+    before = {pin.path: pin for pin in evidence.lock.base.facts.distributions}
+    # a line that differs in the path of the machine that built it alone is the same pin
+    found = [
+        replace(pin, direct_url=before[pin.path].direct_url)
+        if pin.path in before and same_origin(before[pin.path].direct_url, pin.direct_url)
+        else pin
+        for pin in evidence.facts.distributions
+    ]
+    # git in the image changes what pip prints of a checkout, and not the checkout
+    program = {one.path: one.program for one in evidence.lock.base.facts.checkouts}
+    checkouts = [
+        replace(one, program=program.get(one.path, one.program)) for one in evidence.facts.checkouts
+    ]
+    present = set(freeze(found, python, evidence.sites, checkouts).splitlines())
     for line in evidence.lock.freeze.splitlines():
         if line not in present:
             findings.fail(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.requirements import (
@@ -10,10 +11,16 @@ from imagegate.catalog.requirements import (
     installed,
     marker_environment,
 )
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+from imagegate.checks.evidence import Check, Evidence, Findings, command_of, command_words, key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from imagegate.facts import Distribution
     from imagegate.verdict import CheckReport
+
+# an option of a launch command, the value that it has to have, and the distribution that is imported
+_LAUNCH_NEEDS = (("--distributed-executor-backend", "ray", "ray"),)
 
 
 def _judge(evidence: Evidence) -> CheckReport:
@@ -39,7 +46,39 @@ def _judge(evidence: Evidence) -> CheckReport:
         for one in broken
         if one in known
     ]
+    compared += _judge_launch(before, now, evidence, findings)
     return findings.report(compared, nothing_because="" if now else "no distribution is installed")
+
+
+def _judge_launch(
+    before: Mapping[str, Distribution],
+    now: Mapping[str, Distribution],
+    evidence: Evidence,
+    findings: Findings,
+) -> Iterator[str]:
+    """Look for what the launch command imports and no distribution requires."""
+    words = list(_launch_words(evidence))
+    for option, value, name in _LAUNCH_NEEDS:
+        following = [after for word, after in pairwise(words) if word == option]
+        asked = value in following or f"{option}={value}" in words
+        if asked:
+            yield f"launch: `{option} {value}` needs {name}, found={name in now}"
+        if asked and name not in now:
+            findings.fail(
+                "launch-needs",
+                name,
+                f"the launch command says `{option} {value}`, and the image has no `{name}`",
+                locked=before[name].version if name in before else name,
+                found="nothing",
+                hint=f"add `{name}` to requirements.in; bases stop to carry it",
+            )
+
+
+def _launch_words(evidence: Evidence) -> Iterator[str]:
+    """Yield the words of the container's command and of the profile's settings."""
+    settings = evidence.recipe.document.profile.settings.values()
+    texts = [word for value in settings for word in (value if isinstance(value, list) else [value])]
+    yield from command_words((*command_of(evidence.settings), *map(str, texts)))
 
 
 def _report(one: BrokenRequirement, evidence: Evidence, findings: Findings) -> None:

@@ -36,6 +36,7 @@ def _judge(evidence: Evidence) -> CheckReport:
             place=evidence.place(path, layer),
         )
     compared = [f"`{path}`: {len(f.code)} lines of code" for path, f in sorted(now.items())]
+    _judge_environment(evidence, findings)
     compared += _judge_order(folders, evidence, findings)
     return findings.report(
         compared, nothing_because="" if compared else "no folder of Python's is in the image"
@@ -93,6 +94,24 @@ def _judge_changed(
         found="; ".join([*now.code, *now.inserts]) or now.sha256,
         place=evidence.place(now.path, node.layer if node else 0),
     )
+
+
+def _judge_environment(evidence: Evidence, findings: Findings) -> None:
+    """Look for a ``pyvenv.cfg`` that makes the interpreter a virtual environment's (PEP 405)."""
+    interpreter = evidence.recipe.document.python.interpreter.lstrip("/")
+    folder = posixpath.dirname(interpreter)
+    for path in (f"{folder}/pyvenv.cfg", f"{posixpath.dirname(folder)}/pyvenv.cfg".lstrip("/")):
+        before, now = evidence.base_tree.get(path), evidence.tree.get(path)
+        if (before.sha256 if before else "") != (now.sha256 if now else ""):
+            findings.fail(
+                "environment",
+                path,
+                "the interpreter takes this for the environment that it belongs to, and searches "
+                "its folders",
+                locked=before.sha256 if before else "nothing",
+                found=now.sha256 if now else "nothing",
+                place=evidence.place(path, now.layer if now else evidence.tree.removed_by(path)),
+            )
 
 
 def _judge_order(folders: tuple[str, ...], evidence: Evidence, findings: Findings) -> list[str]:

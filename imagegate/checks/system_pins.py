@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.system import CONDA, DPKG, OTHER_DATABASES, is_held, is_installed
+from imagegate.catalog.system import CONDA, DPKG, OTHER_DATABASES, altered, is_held, is_installed
 from imagegate.checks.evidence import Check, Evidence, Findings
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def _judge(manager: str, check: str, evidence: Evidence) -> CheckReport:
     ]
     if manager == DPKG:
         _say_unread(evidence, findings)
+        _judge_content(evidence, findings)
     if not before and not now:
         return findings.report((), nothing_because=f"the image has no package of {manager}")
     if not before:
@@ -114,6 +115,23 @@ def _judge_added(package: SystemPackage, evidence: Evidence, findings: Findings)
         found=package.version,
         place=place,
     )
+
+
+def _judge_content(evidence: Evidence, findings: Findings) -> None:
+    """Compare what added packages brought with what they recorded of it."""
+    touched = [change.path for change in evidence.changes]
+    for path, package, recorded, real in altered(
+        evidence.tree, evidence.collector, evidence.facts.packages, touched
+    ):
+        findings.fail(
+            "altered",
+            package,
+            f"`{path}` is not the file that {package} shipped",
+            locked=f"md5 {recorded}",
+            found=f"md5 {real}",
+            place=evidence.place(path, _layer_of(evidence, path)),
+            hint="a step changed it after the package was installed",
+        )
 
 
 def _say_unread(evidence: Evidence, findings: Findings) -> None:

@@ -106,6 +106,18 @@ def find_workspace(chosen: Path | None) -> Workspace:
     return Workspace.find((chosen or Path.cwd()).resolve())
 
 
+def workspace_if_any(chosen: Path | None) -> Workspace | None:
+    """Return the workspace if there is one, for commands that can do without."""
+    from imagegate.errors import UsageError
+
+    try:
+        return find_workspace(chosen)
+    except UsageError:
+        if chosen is not None:
+            raise
+        return None
+
+
 def cache_folder() -> Path:
     """Return the folder for downloads."""
     from imagegate.resolver.wheels import cache_folder as chosen

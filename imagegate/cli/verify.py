@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     help="Need no image: are the locks whole, and made from the recipes as they are now.",
 )
 @click.option(
-    "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
+    "--details",
+    is_flag=True,
+    help="List every comparison, and where each note is (JSON always does).",
 )
 @click.option(
     "--only",

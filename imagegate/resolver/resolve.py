@@ -10,11 +10,12 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.pylock import Pylock, PylockSelectError, PylockValidationError
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from imagegate.errors import ResolveError
@@ -82,8 +83,8 @@ class _Answer:
     explanation: str
 
 
-def _ask(question: Question, folder: Path, stubs: Stubs) -> _Answer:
-    """Run uv once."""
+def _ask(question: Question, folder: Path, stubs: Stubs, *more: str) -> _Answer:
+    """Run uv once, with further options where they are given."""
     from uv import find_uv_bin
 
     target = question.target
@@ -110,7 +111,7 @@ def _ask(question: Question, folder: Path, stubs: Stubs) -> _Answer:
     if question.overrides:
         command += ["--overrides", _write(folder, "overrides.txt", question.overrides)]
     settings = pip_settings()
-    command += uv_options(settings)
+    command += [*uv_options(settings), *more]
     environment = uv_environment(settings, str(question.cache))
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
@@ -150,7 +151,7 @@ def _explain(question: Question, folder: Path, stubs: Stubs, explanation: str) -
         _ask(question, folder, _NO_STUBS) if stubs.names else _Answer(pylock=None, explanation="")
     )
     if free.pylock is None:
-        return ResolveError(
+        return _unpublished(question, folder) or ResolveError(
             "the requirements cannot be resolved, with or without the base", hint=hint
         )
     locked = {str(canonicalize_name(found.name)): found.version for found in question.base}
@@ -161,6 +162,35 @@ def _explain(question: Question, folder: Path, stubs: Stubs, explanation: str) -
     return ResolveError(
         f"the requirements cannot be met without moving the base: {sides or 'no single distribution is the reason'}",
         hint=f"ask for an older version in requirements.in, or take a newer base. {hint}",
+    )
+
+
+def _unpublished(question: Question, folder: Path) -> ResolveError | None:
+    """Say which requirements no configured index has a wheel for, and which version it has.
+
+    A distribution may be published elsewhere than on PyPI from some version on.
+    """
+    missing = []
+    for line in question.requirements:
+        try:
+            name = canonicalize_name(Requirement(line).name)
+        except InvalidRequirement:
+            continue
+        alone = replace(question, requirements=(line,))
+        if _ask(alone, folder, _NO_STUBS, "--no-deps").pylock is not None:
+            continue
+        newest = _ask(
+            replace(question, requirements=(name,)), folder, _NO_STUBS, "--no-deps"
+        ).pylock
+        found = str(newest.packages[0].version) if newest and newest.packages else "nothing"
+        missing.append(f"`{name}`: needed={line} newest={found}")
+    if not missing:
+        return None
+    return ResolveError(
+        "the requirements cannot be resolved, with or without the base: no configured index has a "
+        f"wheel that fits for {'; '.join(missing)}",
+        hint="an index may be missing: add the publisher's with `--extra-index-url` in pip's "
+        "configuration (`pip config set global.extra-index-url …`) or in requirements.in",
     )
 
 

@@ -10,6 +10,7 @@ from imagegate.report.document import parse_json_report
 from imagegate.signing.locations import open_store
 from imagegate.signing.stored import look_up
 from imagegate.usecases.attest import expectation, subject_of, timestamp
+from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 
@@ -70,7 +71,8 @@ def verify_attested(
     )
     if found is not None:
         return found.verdict
-    verdict, _ = judge(state, lock, source, reporter, today=now.date())
+    copying = copying_of(workspace, state, lock, source.image.digest)
+    verdict, _ = judge(state, lock, source, reporter, copying=copying, today=now.date())
     return verdict
 
 

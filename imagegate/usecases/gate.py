@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, read_facts, secrets
-from imagegate.catalog.native import links as native_links
+from imagegate.catalog import new_collector, read_facts, secrets, system
 from imagegate.checks import CHECKS, waivers
-from imagegate.checks.evidence import BaseLayer, Change, Evidence, Proof
+from imagegate.checks.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
-from imagegate.facts import Distribution, Facts
 from imagegate.oci.layer import read_layer
 from imagegate.rootfs import FileTree
+from imagegate.usecases.merged import find_changes, merge_facts
 from imagegate.verdict import Cost, Verdict, accept
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
     from datetime import date
-    from typing import Self
 
+    from imagegate.catalog.collect import Collector
+    from imagegate.coverage.copying import Copying
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
@@ -42,6 +42,7 @@ def judge(
     source: ImageSource,
     reporter: Reporter,
     *,
+    copying: Copying,
     today: date,
     skip: Collection[str] = (),
 ) -> tuple[Verdict, Evidence]:
@@ -55,6 +56,7 @@ def judge(
         lock: its lock.
         source: the image.
         reporter: where progress goes.
+        copying: what a build with the recipe's Dockerfile does to the assets.
         today: the day that waivers are compared with.
         skip: ids of checks that are left out; such a verdict never passes.
 
@@ -68,27 +70,8 @@ def judge(
         for number in range(1, _base_layer_count(lock) + 1)
     ]
     is_prefix = all(proof.proof in (Proof.DESCRIPTOR, Proof.DIFF_ID) for proof in proofs)
-    # without the base below, every layer has to be read to say what differs
-    added = image.layers[len(proofs) :] if is_prefix else image.layers
-    # text that may hold credentials is kept of the added layers alone, and not of files that are
-    # compared with a locked wheel's by hash
-    collector, searching = new_collector(), new_collector(secrets.interest(lock.layer.get))
-    tree = FileTree(lock.files if is_prefix else None)
-    total = sum(layer.descriptor.size for layer in added if layer.descriptor)
-    with reporter.task("reading added layers", total or None) as task:
-        for layer in added:
-            # a base layer that is not the base's was computed above; its claim is judged there
-            judged = layer.number <= len(proofs)
-            keeping = collector if judged else searching
-            blob = replace(layer.blob, diff_id=None) if judged else layer.blob
-            reading = read_layer(
-                source.open_layer(layer), blob, want=keeping.want, progress=task.advance
-            )
-            keeping.end_layer(reading.entries)
-            tree.apply(reading.entries, layer.number)
-            meter.read += reading.compressed
-    collector.absorb(searching)
-    changes = _changes(lock, tree, is_prefix=is_prefix)
+    tree, collector = _read_added(lock, source, len(proofs), meter, reporter, is_prefix=is_prefix)
+    changes = find_changes(lock, tree, is_prefix=is_prefix)
     touched = [change.path for change in changes]
     known = lock.base.facts if is_prefix else None
     added_facts = read_facts(tree, collector, touched, known)
@@ -104,9 +87,10 @@ def judge(
         tree=tree,
         changes=changes,
         added_facts=added_facts,
-        facts=_merge(lock.base.facts, added_facts, tree, is_prefix=is_prefix),
+        facts=merge_facts(lock.base.facts, added_facts, tree, is_prefix=is_prefix),
         collector=collector,
         today=today,
+        copying=copying,
     )
     cost = Cost(
         read=meter.read,
@@ -127,6 +111,51 @@ def judge(
         skipped=tuple(check.id for check in CHECKS if check.id in skip),
     )
     return verdict, evidence
+
+
+def _read_added(
+    lock: Lock,
+    source: ImageSource,
+    base: int,
+    meter: _Meter,
+    reporter: Reporter,
+    *,
+    is_prefix: bool,
+) -> tuple[FileTree, Collector]:
+    """Read what stands on the base; without the base below, every layer, to say what differs.
+
+    Args:
+        lock: the recipe's lock.
+        source: the image.
+        base: number of the base's layers.
+        meter: counts what is read.
+        reporter: where progress goes.
+        is_prefix: whether the base's layers are the image's first.
+    """
+    layers = source.image.layers
+    added = layers[base:] if is_prefix else layers
+    # text that may hold credentials is kept of the added layers alone, and not of files that are
+    # compared with a locked wheel's by hash
+    collector = new_collector()
+    searching = new_collector(
+        secrets.interest(lock.layer.get), *system.content_interests(lock.layer.get)
+    )
+    tree = FileTree(lock.files if is_prefix else None)
+    total = sum(layer.descriptor.size for layer in added if layer.descriptor)
+    with reporter.task("reading added layers", total or None) as task:
+        for layer in added:
+            # a base layer that is not the base's was computed above; its claim is judged there
+            judged = layer.number <= base
+            keeping = collector if judged else searching
+            blob = replace(layer.blob, diff_id=None) if judged else layer.blob
+            reading = read_layer(
+                source.open_layer(layer), blob, want=keeping.want, progress=task.advance
+            )
+            keeping.end_layer(reading.entries)
+            tree.apply(reading.entries, layer.number)
+            meter.read += reading.compressed
+    collector.absorb(searching)
+    return tree, collector
 
 
 def _run_checks(evidence: Evidence, skip: Collection[str]) -> tuple[CheckReport, ...]:
@@ -201,100 +230,3 @@ def _prove(
         computed_diff_id=computed,
         proof=proof,
     )
-
-
-def _changes(lock: Lock, tree: FileTree, *, is_prefix: bool) -> tuple[Change, ...]:
-    """List every path that differs from the base or was touched."""
-    paths = set(tree.touched())
-    if not is_prefix:
-        paths.update(node.path for node in lock.files)
-    found = []
-    for path in sorted(paths):
-        before, after = lock.files.get(path), tree.get(path)
-        if before is None and after is None:
-            continue
-        layer = after.layer if after is not None else tree.removed_by(path)
-        change = Change(path=path, before=before, after=after, layer=layer)
-        if is_prefix or before is None or after is None or not _same(change):
-            found.append(change)
-    return tuple(found)
-
-
-def _same(change: Change) -> bool:
-    before, after = change.before, change.after
-    assert before is not None
-    assert after is not None
-    return before.same_content(after) and before.mode == after.mode
-
-
-def _merge(base: Facts, added: Facts, tree: FileTree, *, is_prefix: bool) -> Facts:
-    """Combine the base's facts with those of the added layers, as the merged tree has them."""
-    if not is_prefix:
-        return added
-
-    def untouched(path: str) -> bool:
-        node = tree.get(path)
-        return node is not None and node.layer == 0
-
-    def kept(pin: Distribution) -> bool:
-        names = (
-            f"{pin.path}/METADATA",
-            f"{pin.path}/PKG-INFO",
-            f"{pin.path}/EGG-INFO/PKG-INFO",
-            pin.path,
-        )
-        first = next((name for name in names if tree.get(name) is not None), None)
-        return first is not None and untouched(first) and not _retouched(pin, added)
-
-    linked = (tree.get(link.path) for link in base.links)
-    links = {
-        link.path: link
-        for link in (
-            *native_links(tree, [node for node in linked if node is not None]),
-            *added.links,
-        )
-    }
-    return Facts(
-        sites=tuple(sorted({*base.sites, *added.sites})),
-        distributions=tuple(
-            sorted([*(pin for pin in base.distributions if kept(pin)), *added.distributions])
-        ),
-        remnants=tuple(
-            sorted({*(r for r in base.remnants if tree.get(r.path) is not None), *added.remnants})
-        ),
-        contradictions=base.contradictions,
-        native=tuple(sorted({*(r for r in base.native if untouched(r.path)), *added.native})),
-        links=tuple(links[path] for path in sorted(links)),
-        elf=_still_there(base.elf, added.elf, tree),
-        packages=_still_there(base.packages, added.packages, tree),
-        loader=_still_there(base.loader, added.loader, tree),
-        startup=_still_there(base.startup, added.startup, tree),
-        interpreters=_still_there(base.interpreters, added.interpreters, tree),
-    )
-
-
-class _Located(Protocol):
-    """A fact that was read from one file."""
-
-    @property
-    def path(self) -> str: ...
-
-    def __lt__(self, other: Self, /) -> bool: ...
-
-
-_Fact = TypeVar("_Fact", bound=_Located)
-
-
-def _still_there(
-    base: Iterable[_Fact], added: Iterable[_Fact], tree: FileTree
-) -> tuple[_Fact, ...]:
-    """Combine facts of files that no layer touched with those of files that one wrote."""
-    untouched = (
-        fact for fact in base if (node := tree.get(fact.path)) is not None and node.layer == 0
-    )
-    return tuple(sorted({*untouched, *added}))
-
-
-def _retouched(pin: Distribution, added: Facts) -> bool:
-    """Say whether a layer wrote into a distribution's metadata folder, so that it was read anew."""
-    return any(other.path == pin.path for other in added.distributions)

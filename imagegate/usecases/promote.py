@@ -11,9 +11,10 @@ from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
-from imagegate.sources.registry import push_image
+from imagegate.sources.registry import push_image, registry_reference
 from imagegate.usecases.attest import Judgement, sign_verdict, timestamp
 from imagegate.usecases.attested import attested_verdict
+from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
 from imagegate.usecases.verify import open_judged
@@ -119,7 +120,8 @@ def promote_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image, insecure=insecure)
+    clock = push.clock if push is not None else None
+    source = open_judged(workspace, state, image, insecure=insecure, clock=clock)
     judgement = _judge(
         workspace, state, lock, source, image, promoted_at, reporter, trust, insecure=insecure
     )
@@ -139,29 +141,49 @@ def promote_recipe(
         repository = pushed.name
     if signer is not None:
         # before the profile: launchers never read of an image whose signature is not there
-        where = f"{repository}@{verdict.image}" if pushed is not None else image
+        there = f"{repository}@{verdict.image}" if pushed is not None else image
         sign_verdict(
             workspace,
             judgement,
             store=open_store(
-                where or f"oci:{workspace.layout(name)}",
+                there or f"oci:{workspace.layout(name)}",
                 insecure=insecure or (push is not None and push.insecure),
             ),
             signer=signer,
             reporter=reporter,
         )
+    path = _publish(
+        workspace, judgement, repository, _Promotion(at=promoted_at, by=promoted_by, why=why)
+    )
+    return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Promotion:
+    """When, by whom and why."""
+
+    at: datetime
+    by: str
+    why: str
+
+
+def _publish(
+    workspace: Workspace, judgement: Judgement, repository: str, promotion: _Promotion
+) -> Path:
+    """Write the profile that names the image in this repository."""
+    recipe, verdict = judgement.recipe, judgement.verdict
+    assert verdict.image is not None
     report = render_json(verdict)
     digest = str(Digest.of(report))
     published = PublishedState(
         env=_environment(judgement, repository, verdict.image, digest),
-        settings=dict(state.recipe.document.profile.settings),
+        settings=dict(recipe.document.profile.settings),
         verdict=digest,
-        promoted_at=timestamp(promoted_at),
-        promoted_by=promoted_by,
-        why=why,
+        promoted_at=timestamp(promotion.at),
+        promoted_by=promotion.by,
+        why=promotion.why,
     )
-    path = ProfileStore(workspace.profiles()).publish(name, published, report)
-    return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
+    return ProfileStore(workspace.profiles()).publish(recipe.name, published, report)
 
 
 def _judge(
@@ -191,7 +213,8 @@ def _judge(
             insecure=insecure,
         )
     if stored is None:
-        verdict, evidence = judge(state, lock, source, reporter, today=at.date())
+        copying = copying_of(workspace, state, lock, source.image.digest)
+        verdict, evidence = judge(state, lock, source, reporter, copying=copying, today=at.date())
         return Judgement.now(verdict, evidence, at)
     return Judgement(
         verdict=stored.verdict,
@@ -218,12 +241,16 @@ def _push(
         platform=recipe.platform,
         insecure=push.insecure,
         folder=workspace.root,
+        clock=push.clock,
     )
     before = layers.received
     # distribution-spec, "Mounting a blob from another repository": within one registry only
     near = [same_registry(source, repository.registry)]
-    if recipe.base is not None and recipe.base.registry == repository.registry:
-        near.append(recipe.base.repository)
+    near += [
+        base.repository
+        for base in (push.base and registry_reference(push.base), recipe.base)
+        if base and base.registry == repository.registry
+    ]
     reporter.say(f"pushing to {repository.name}:{tag}")
     done = push_image(
         sink, image, [layers], mount_from=dict.fromkeys(name for name in near if name), tag=tag

@@ -136,6 +136,7 @@ def test_what_was_signed_counts_without_reading_a_layer(scene: Scene) -> None:
 
 
 def test_it_counts_from_either_form_alone(scene: Scene) -> None:
+    """Bundles by referrer must not hide the classic `.att` (conforma/cli#3185)."""
     scene.sign()
     index = scene.layout / "index.json"
     everything = json.loads(index.read_text())

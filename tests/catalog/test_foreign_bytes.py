@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from imagegate.catalog import new_collector, ownership, read_facts, secrets
 from imagegate.catalog.elf import ElfTables
+from imagegate.catalog.freeze import freeze
 from imagegate.catalog.loader import Loader
-from imagegate.catalog.python import freeze
 from imagegate.catalog.requirements import broken_requirements, installed
 from imagegate.catalog.startup import parse_pth
 from imagegate.catalog.system import OWNERSHIP_INTERESTS, parse_conda, parse_status

@@ -18,8 +18,8 @@ import pytest
 from imagegate.catalog import loader as loader_catalog, new_collector, read_facts
 from imagegate.catalog.collect import Collector
 from imagegate.catalog.elf import ElfTables
+from imagegate.catalog.freeze import freeze
 from imagegate.catalog.loader import Loader, loader_files
-from imagegate.catalog.python import freeze
 from imagegate.catalog.startup import search_order
 from imagegate.catalog.system import OWNERSHIP_INTERESTS, ownership
 from imagegate.oci.tar import Kind, scan_tar
@@ -30,37 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.engines
 
-BACKEND = """
-import base64, hashlib, pathlib, re, zipfile
-
-def _build(folder, editable):
-    text = pathlib.Path("pyproject.toml").read_text()
-    name = re.search(r'name = "(.*)"', text)[1]
-    version = re.search(r'version = "(.*)"', text)[1]
-    stem = re.sub(r"[-_.]+", "_", name)
-    info = f"{stem}-{version}.dist-info"
-    files = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
-    }
-    files[f"{stem}.pth" if editable else f"{stem}.py"] = str(pathlib.Path.cwd()) + "\\n" if editable else ""
-    record = "".join(
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(t.encode()).digest()).rstrip(b'=').decode()},{len(t)}\\n"
-        for path, t in files.items()
-    )
-    files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\\n"
-    wheel = f"{stem}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / wheel, "w") as archive:
-        for path, content in files.items():
-            archive.writestr(path, content)
-    return wheel
-
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    return _build(folder, False)
-
-def build_editable(folder, config_settings=None, metadata_directory=None):
-    return _build(folder, True)
-"""
+BACKEND = (Path(__file__).parent / "backend.txt").read_text(encoding="utf-8")
 
 
 def project(folder: Path, name: str, version: str) -> Path:

@@ -56,7 +56,11 @@ RPATH = "$ORIGIN/../../nvidia/nccl/lib:$ORIGIN"
 # --- torch replaced
 
 
-def test_eugr_spark_vllm_docker_263_torch_became_the_cpu_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "report", ["spark-vllm-docker#263", "spark-vllm-docker#265", "spark-vllm-docker#219"]
+)
+def test_eugr_spark_vllm_docker_263_torch_became_the_cpu_build(report: str, tmp_path: Path) -> None:
+    assert report
     added = torch("2.10.0+cpu", "None", recorded="2.10.0+cpu")
     gone = f"{SITE}/.wh.torch-2.13.0.dist-info"
     verdict = Case(base=torch(), added=[{gone: b"", **added}]).judge(tmp_path)
@@ -88,7 +92,11 @@ def test_ray_64484_the_cuda_major_of_torch_moved(tmp_path: Path) -> None:
 # --- NCCL
 
 
-def test_vllm_42354_the_same_version_of_nccl_from_another_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize("report", ["vllm-project/vllm#42354", "vllm-project/vllm#41725"])
+def test_vllm_42354_the_same_version_of_nccl_from_another_build(
+    report: str, tmp_path: Path
+) -> None:
+    assert report
     verdict = Case(base={NCCL: nccl("2.28.9", "a7")}, added=[{NCCL: nccl("2.28.9", "c0")}]).judge(
         tmp_path
     )
@@ -298,7 +306,9 @@ def test_flashinfer_without_build_metadata_skips_its_own_check(tmp_path: Path) -
     assert "native.flashinfer/version-unknown" in failed(verdict)
 
 
-def test_flashinfer_4486_a_version_that_gives_nan_is_denied(tmp_path: Path) -> None:
+@pytest.mark.parametrize("report", ["flashinfer-ai/flashinfer#4486", "sgl-project/sglang#34629"])
+def test_flashinfer_4486_a_version_that_gives_nan_is_denied(report: str, tmp_path: Path) -> None:
+    assert report
     verdict = Case(base=flashinfer("0.6.17"), added=[{"x": "y"}]).judge(tmp_path)
     assert "NaN" in found(verdict, "pins.declared/denied").message
 
@@ -403,7 +413,11 @@ def test_triton_8539_the_path_of_ptxas_leads_to_nothing(tmp_path: Path) -> None:
     assert "native.toolchain/ptxas-dangling" in failed(case.judge(tmp_path))
 
 
-def test_flashinfer_3634_compiling_without_a_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "report", ["flashinfer-ai/flashinfer#3634", "flashinfer-ai/flashinfer#3899"]
+)
+def test_flashinfer_3634_compiling_without_a_limit(report: str, tmp_path: Path) -> None:
+    assert report
     case = Case(base=flashinfer("0.6.18"), added=[{"x": "y"}])
     assert "native.toolchain/max-jobs" in noted(case.judge(tmp_path / "a"))
     over = replace(

@@ -30,8 +30,13 @@ def stanza(
 
 
 def test_cpython_100666_two_metadata_folders_with_metadata_are_ambiguous(tmp_path: Path) -> None:
-    verdict = Case(base=dist("torch", "1.12.1"), added=[dist("torch", "1.13.1")]).judge(tmp_path)
-    assert found(verdict, "python.pins/second-copy").subject == "torch"
+    old = dist("torch", "1.12.1", files={"torch/__init__.py": "# 1.12", "torch/only_old.py": ""})
+    new = dist("torch", "1.13.1", files={"torch/__init__.py": "# 1.13", "torch/only_new.py": ""})
+    verdict = Case(base=old, added=[new]).judge(tmp_path)
+    second = found(verdict, "python.pins/second-copy")
+    assert second.subject == "torch"
+    # the metadata does not say which one the code is; the recorded hashes do
+    assert "3 of 4 of 1.12.1, 3 of 3 of 1.13.1" in second.message
 
 
 def test_importlib_metadata_457_a_folder_with_only_requested_is_a_note(tmp_path: Path) -> None:
@@ -182,7 +187,14 @@ def test_labs_molt_43_the_variable_that_hides_the_mismatch(tmp_path: Path) -> No
 # 53
 
 
-def test_dgx_spark_playbooks_109_ray_without_what_its_extra_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "report",
+    ["NVIDIA/dgx-spark-playbooks#109", "NVIDIA/dgx-spark-playbooks#75", "gpustack/runner#178"],
+)
+def test_dgx_spark_playbooks_109_ray_without_what_its_extra_needs(
+    report: str, tmp_path: Path
+) -> None:
+    assert report
     requires = ("click>=7.0", 'aiohttp>=3.7; extra == "default"', 'colorful; extra == "default"')
     ray = dist("ray", "2.60.0", requires=requires, extras=("default",))
     case = Case(

@@ -212,7 +212,8 @@ def test_a_registry_that_takes_nothing_leaves_no_tag_and_a_second_run_finishes(
 def test_a_registry_that_rewrites_manifests_is_refused_before_a_tag_is_set(
     registry: LoopbackRegistry, image: BuiltImage
 ) -> None:
-    # promotion by rewriting gives a new, unsigned digest: opslane/opslane#186, ahliweb/awcms#749
+    # promotion by rewriting gives a new, unsigned digest: opslane/opslane#186, ahliweb/awcms#749,
+    # XBP-Europe/sagemath-mcp#131, omnigent-ai/omnigent#383
     registry.lies.rewrite = True
     with pytest.raises(DigestMismatch, match="announced under another digest"):
         push_all(sink(client(registry)), image)

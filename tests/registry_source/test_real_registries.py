@@ -13,6 +13,7 @@ from imagegate.oci.layer import read_layer
 from imagegate.sources import open_image
 from imagegate.sources.registry import DockerCredentials, fallback_tag
 from tests.images import BuiltImage, ImageBuilder
+from tests.registry_source.certificates import make_certificate
 from tests.registry_source.peers import (
     PASSWORD,
     USER,
@@ -183,6 +184,26 @@ def test_a_wrong_password_is_refused_and_not_shown(guarded: str, tmp_path: Path)
     with pytest.raises(FetchError, match="refuses the stored credentials") as caught:
         source(client(guarded, credentials=credentials), f"{guarded}/team/app:v1")
     assert "wr0ng" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("listens", "named"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), ("::1", "[::1]")]
+)
+@pytest.mark.parametrize("secure", [True, False], ids=["https", "http"])
+def test_a_registry_is_spoken_to_under_each_name_of_loopback(
+    listens: str, named: str, secure: bool, large: BuiltImage, tmp_path: Path
+) -> None:
+    """With TLS the authority comes from the environment; without, loopback alone may be plain."""
+    tls = make_certificate(tmp_path) if secure else None
+    environment = {"SSL_CERT_FILE": str(tls[0])} if tls else {}
+    with docker_registry(tmp_path, host=listens, tls=tls) as address:
+        name = f"{named}:{address.rpartition(':')[2]}"
+        push(client(name, environment=environment), large, "team/app")
+        reference = f"{name}/team/app:v1@{large.digest}"
+        found = source(client(name, environment=environment), reference)
+        for layer in found.image.layers:
+            read_layer(found.open_layer(layer), layer.blob)
+    assert found.image.manifest_bytes == large.manifest
 
 
 def test_a_registry_that_comes_up_late_is_waited_for(large: BuiltImage, tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_a_marker_below_a_file_is_reported() -> None:
     assert ("file-as-parent", "f/.wh.x") in notes(tree)
 
 
-@pytest.mark.parametrize("number", [1897, 2372])
-def test_go_containerregistry_1897_an_opaque_marker_deletes_what_is_below(number: int) -> None:
+@pytest.mark.parametrize("number", ["go-containerregistry#1897", "go-containerregistry#2372"])
+def test_go_containerregistry_1897_an_opaque_marker_deletes_what_is_below(number: str) -> None:
     del number  # two reports of one fault
     tree = tree_of({"a/b/foo": b"", "a/b": Directory()}, {f"a/{OPAQUE}": b""})
     assert paths(tree) == ["a"]
@@ -97,6 +97,7 @@ def test_go_containerregistry_2191_whiteout_and_new_folder_in_one_layer() -> Non
 
 @pytest.mark.parametrize("last", [True, False])
 def test_moby_17819_the_order_of_the_marker_among_siblings_does_not_matter(last: bool) -> None:
+    """Also moby/moby#17766, which it closes."""
     marker: tuple[str, Content] = (f"a/{OPAQUE}", b"")
     new: tuple[str, Content] = ("a/new", b"")
     tree = tree_of({"a/old": b""}, [new, marker] if last else [marker, new])

@@ -1,0 +1,1 @@
+"""Longer fuzzing of every parser of foreign bytes, by coverage (atheris)."""
