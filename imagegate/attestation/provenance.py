@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from imagegate.attestation.sbom import wheel_purl
 from imagegate.attestation.statement import (
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from imagegate.lock import Lock
     from imagegate.recipe import Recipe
 
-BUILD_TYPE = f"{TOOL}#build/compose/v1"
+# composed without a daemon, or by a container engine that ran the recipe's Dockerfile
+COMPOSED = f"{TOOL}#build/compose/v1"
+BY_ENGINE = f"{TOOL}#build/engine/v1"
 
 
 class _Compressor(BaseModel):
@@ -42,16 +44,37 @@ class _BuiltLayer(BaseModel):
     step: str
 
 
+class _Engine(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str
+    builder: str
+    version: str
+    network: str
+    secrets: tuple[str, ...]
+    image: str
+
+
 class BuildRecord(BaseModel):
-    """What a build left beside its layout (``build/<name>.build.json``)."""
+    """What a build left beside its layout (``build/<name>.build.json``).
+
+    It has a compressor and layers, or the engine that built.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     imagegate: str
     digest: DigestField
     lock: DigestField
-    compressor: _Compressor
-    layers: tuple[_BuiltLayer, ...] = Field(min_length=1)
+    compressor: _Compressor | None = None
+    layers: tuple[_BuiltLayer, ...] = ()
+    engine: _Engine | None = None
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> Self:
+        if (self.compressor is None or not self.layers) == (self.engine is None):
+            raise ValueError("it says neither what composed the layers nor which engine built them")
+        return self
 
     @classmethod
     def parse(cls, content: bytes, where: str) -> BuildRecord:
@@ -90,16 +113,21 @@ def provenance(
             f"lock={lock.digest} built from={record.lock}",
             hint=f"run `imagegate build {recipe.name}`",
         )
+    parameters: dict[str, object] = {
+        "recipe": recipe.name,
+        "repository": recipe.document.repository,
+        "platform": str(recipe.platform),
+        "config": recipe.document.config.model_dump(mode="json", exclude_none=True),
+        "links": [link.model_dump(mode="json") for link in recipe.document.layer.links],
+    }
+    if record.engine is not None:
+        # the names of secrets alone: their values reached the build and nothing else
+        asked = record.engine.model_dump(mode="json", include={"network", "secrets"})
+        parameters["engine"] = {"name": record.engine.name, **asked}
     definition = {
-        "buildType": BUILD_TYPE,
-        "externalParameters": {
-            "recipe": recipe.name,
-            "repository": recipe.document.repository,
-            "platform": str(recipe.platform),
-            "config": recipe.document.config.model_dump(mode="json", exclude_none=True),
-            "links": [link.model_dump(mode="json") for link in recipe.document.layer.links],
-        },
-        "internalParameters": {"compressor": record.compressor.model_dump(mode="json")},
+        "buildType": COMPOSED if record.engine is None else BY_ENGINE,
+        "externalParameters": parameters,
+        "internalParameters": _internal(record),
         "resolvedDependencies": _dependencies(recipe, lock),
     }
     details: dict[str, object] = {
@@ -118,6 +146,14 @@ def provenance(
     return make_statement(
         subject, PROVENANCE_TYPE, {"buildDefinition": definition, "runDetails": details}
     )
+
+
+def _internal(record: BuildRecord) -> dict[str, object]:
+    if record.engine is not None:
+        included = {"name", "builder", "version", "image"}
+        return {"engine": record.engine.model_dump(mode="json", include=included)}
+    assert record.compressor is not None
+    return {"compressor": record.compressor.model_dump(mode="json")}
 
 
 def _dependencies(recipe: Recipe, lock: Lock) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imagegate import __version__
+from imagegate.cli.manual import COMPLETION, INTERRUPTED, write_section
 from imagegate.errors import ImagegateError
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ COMMANDS = {
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
+_EXITS = (
+    ("0", "passed"),
+    ("1", "judged, and the answer is no: findings, or a refused promotion"),
+    ("2", "what was given cannot be used: an argument, a name, a recipe, a Dockerfile"),
+    ("3", "could not judge: a blob, a lock or the network failed"),
+    INTERRUPTED,
+)
 
 
 class _LazyGroup(click.Group):
@@ -56,6 +64,10 @@ class _LazyGroup(click.Group):
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_section(formatter, "Exit codes", _EXITS)
+        write_section(formatter, "Completion, in the shell's start file", COMPLETION)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -77,7 +89,8 @@ class _LazyGroup(click.Group):
 def cli() -> None:
     """Build GPU serving images and publish one only when its bytes prove that no base pin moved.
 
-    Exit codes: 0 passed, 1 findings, 2 usage, 3 could not judge, 130 interrupted.
+    A workspace is a folder with images/ and locks/; `imagegate init` writes one. What a command
+    does, reads, writes and obeys stands in its own help: `imagegate COMMAND --help`.
     """
 
 

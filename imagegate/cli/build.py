@@ -17,6 +17,7 @@ from imagegate.cli.common import (
     reporter,
     workspace_option,
 )
+from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from imagegate.engines.container.tools import Builder, Network
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", shell_complete=complete_recipe)
 @click.option(
     "--full",

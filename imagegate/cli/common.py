@@ -92,6 +92,13 @@ def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str
     return [name for name in found.recipe_names() if name.startswith(incomplete)]
 
 
+def complete_check(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a check's id in the shell."""
+    from imagegate.checks import CHECKS
+
+    return [check.id for check in CHECKS if check.id.startswith(incomplete)]
+
+
 def find_workspace(chosen: Path | None) -> Workspace:
     """Return the chosen workspace, or the one around the current folder."""
     from imagegate.workspace import Workspace

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imagegate.cli.manual import Command
 from imagegate.errors import UsageError
 
 if TYPE_CHECKING:
     from imagegate.usecases.coverage import Request
 
 
-@click.command(
-    name="coverage",
-    epilog="Exit codes: 0 all covered, 1 something is not, 2 the input cannot be used.",
-)
+@click.command(name="coverage", cls=Command)
 @click.option(
     "--dockerfile",
     "dockerfiles",

@@ -13,12 +13,13 @@ from imagegate.cli.common import (
     workspace_if_any,
     workspace_option,
 )
+from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("old", metavar="A")
 @click.argument("new", metavar="B")
 @click.option("--platform", help="Which platform of an index, for instance linux/arm64.")

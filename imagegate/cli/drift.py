@@ -14,6 +14,7 @@ from imagegate.cli.common import (
     workspace_option,
     write_summary,
 )
+from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from imagegate.usecases.drift import Drift
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_recipe)
 @click.option(
     "--format",

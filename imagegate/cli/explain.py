@@ -6,9 +6,12 @@ import difflib
 
 import click
 
+from imagegate.cli.common import complete_check
+from imagegate.cli.manual import Command
 
-@click.command()
-@click.argument("check", required=False)
+
+@click.command(cls=Command)
+@click.argument("check", required=False, shell_complete=complete_check)
 def command(check: str | None) -> int:
     """Say what CHECK asks, why it matters and what to do; without CHECK, list them all."""
     from imagegate.checks import CHECKS

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from imagegate.cli.manual import Command
 
-@click.command()
+
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option("--name", default="served", show_default=True, help="The recipe's name.")
 def command(folder: Path, name: str) -> int:

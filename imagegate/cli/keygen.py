@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from imagegate.cli.manual import Command
 from imagegate.signing.keys import Algorithm
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _ALGORITHMS: Sequence[Algorithm] = get_args(Algorithm)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("prefix", type=click.Path(path_type=Path), default=Path("imagegate"))
 @click.option(
     "--algorithm", type=click.Choice(_ALGORITHMS), default=_ALGORITHMS[0], show_default=True

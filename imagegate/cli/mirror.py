@@ -15,12 +15,13 @@ from imagegate.cli.common import (
     reporter,
     workspace_option,
 )
+from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", shell_complete=complete_recipe)
 @click.option("--to", required=True, metavar="REPO[:TAG]", help="The repository to copy to.")
 @click.option("--base", metavar="REF", help="Where the base's bytes are, if not where NAME says.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from imagegate.cli.common import find_workspace, workspace_option
+from imagegate.cli.manual import Group
 from imagegate.usecases.profile import Engine
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     return sorted(path.stem for path in folder.glob(f"{incomplete}*.env"))
 
 
-@click.group(name="profile")
+@click.group(name="profile", cls=Group)
 def command() -> None:
     """Show what is published for launchers, and check whether it holds."""
 

@@ -22,6 +22,7 @@ from imagegate.cli.common import (
     reporter,
     workspace_option,
 )
+from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
     from imagegate.signing.keys import BundleSigner, Signer
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from imagegate.workspace import Workspace
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", shell_complete=complete_recipe)
 @click.option("--image", metavar="REF", help="The image to promote instead of build/NAME.")
 @click.option(

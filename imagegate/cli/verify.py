@@ -11,6 +11,7 @@ import click
 
 from imagegate.cli.common import (
     attested_options,
+    complete_check,
     complete_recipe,
     find_workspace,
     insecure_option,
@@ -18,6 +19,7 @@ from imagegate.cli.common import (
     workspace_option,
     write_summary,
 )
+from imagegate.cli.manual import Command
 from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from imagegate.workspace import Workspace
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_recipe)
 @click.option(
     "--image",
@@ -61,10 +63,18 @@ if TYPE_CHECKING:
     help="List every comparison, and where each note is (JSON always does).",
 )
 @click.option(
-    "--only", multiple=True, metavar="CHECK", help="Run this check alone; may be given often."
+    "--only",
+    multiple=True,
+    metavar="CHECK",
+    shell_complete=complete_check,
+    help="Run this check alone; may be given often.",
 )
 @click.option(
-    "--skip", multiple=True, metavar="CHECK", help="Leave this check out; may be given often."
+    "--skip",
+    multiple=True,
+    metavar="CHECK",
+    shell_complete=complete_check,
+    help="Leave this check out; may be given often.",
 )
 @click.option("--probe", is_flag=True, help="Run the image too and compare what it says of itself.")
 @click.option(

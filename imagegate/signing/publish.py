@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from imagegate.attestation.statement import SIGNATURE_TYPE, compact_json, make_statement
@@ -24,7 +25,7 @@ from imagegate.signing.forms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from imagegate.attestation.statement import Statement, Subject
     from imagegate.signing.keys import BundleSigner, Signer, Verifier
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # how often a tag is written again that another writer replaced; each round saves one more
 _WRITES = 20
+# how often what names a blob is written again where the registry says that it has no such blob
+_UNKNOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,29 +185,31 @@ class _Written:
 
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store
-        self._layers: list[tuple[str, list[dict[str, object]]]] = []
+        self._layers: list[tuple[str, list[tuple[bytes, dict[str, object]]]]] = []
         self._referrers: list[tuple[Digest, Digest, bytes]] = []
 
     def append(
         self, target: Digest, suffix: str, added: list[tuple[bytes, dict[str, object]]]
     ) -> Digest:
         """Add layers to a classic manifest; returns the manifest's digest."""
-        for content, _ in added:
-            self._store.put_blob(content)
-        tag, layers = classic_tag(target, suffix), [layer for _, layer in added]
-        self._layers.append((tag, layers))
-        return _extend(self._store, tag, layers)
+        tag = classic_tag(target, suffix)
+        self._layers.append((tag, added))
+        return _extend(self._store, tag, added)
 
     def refer(
         self, bundles: Sequence[tuple[str, bytes]], subject: dict[str, object], *, created: str
     ) -> list[Digest]:
         """Add a referrer for each predicate type and bundle; returns the referrers' digests."""
-        self._store.put_blob(EMPTY_CONFIG)
         digests = []
         for kind, content in bundles:
-            self._store.put_blob(content)
             manifest = bundle_manifest(content, kind, subject, created=created)
-            digests.append(self._store.push_referrer(manifest, OCI_MANIFEST).digest)
+            with_blobs = (EMPTY_CONFIG, content)
+            _put(
+                self._store,
+                with_blobs,
+                partial(self._store.push_referrer, manifest, OCI_MANIFEST),
+            )
+            digests.append(Digest.of(manifest))
             self._referrers.append((Digest.parse(str(subject["digest"])), digests[-1], manifest))
         return digests
 
@@ -232,14 +237,16 @@ class _Written:
             for tag, own in layers:
                 _extend(self._store, tag, own)
             for manifest in referrers:
-                self._store.push_referrer(manifest, OCI_MANIFEST)
+                _put(self._store, (), partial(self._store.push_referrer, manifest, OCI_MANIFEST))
         raise FetchError(
             "the registry does not keep what is written beside the image",
             hint="another writer replaces it at the same time; run again",
         )
 
 
-def _extend(store: ArtifactStore, tag: str, added: Sequence[dict[str, object]]) -> Digest:
+def _extend(
+    store: ArtifactStore, tag: str, added: Sequence[tuple[bytes, dict[str, object]]]
+) -> Digest:
     """Add layers to what a tag leads to, unless they are there."""
     for _ in range(_WRITES):
         with store.exclusive():
@@ -247,19 +254,21 @@ def _extend(store: ArtifactStore, tag: str, added: Sequence[dict[str, object]]) 
             present = _layers(before, tag)
             # two keys' image signatures are over one payload: only their annotations differ
             known = {compact_json(layer) for layer in present}
-            layers = present + [layer for layer in added if compact_json(layer) not in known]
+            layers = present + [layer for _, layer in added if compact_json(layer) not in known]
             manifest, config = classic_manifest(layers)
             if manifest == before:
                 return Digest.of(manifest)
-            store.put_blob(config)
-            store.put_manifest(manifest, OCI_MANIFEST)
+            with_blobs = (config, *(content for content, _ in added))
+            _put(store, with_blobs, partial(store.put_manifest, manifest, OCI_MANIFEST))
             # everything is there but the tag: between this look and its write lies one request
             if store.find_manifest(tag) != before:
                 continue
             try:
                 store.tag(tag, manifest, OCI_MANIFEST)
-            except DigestMismatch:
-                # it was moved at once: another writer's answer to what we both had read
+            except (DigestMismatch, BlobMissing):
+                # another writer moved it at once, or stores one of the blobs at this moment; what
+                # stands there now is read before anything is written
+                store.pause()
                 continue
         if not _lost(store, tag, added):
             return Digest.of(manifest)
@@ -269,9 +278,30 @@ def _extend(store: ArtifactStore, tag: str, added: Sequence[dict[str, object]]) 
     )
 
 
-def _lost(store: ArtifactStore, tag: str, own: Sequence[dict[str, object]]) -> bool:
+def _put(store: ArtifactStore, blobs: Sequence[bytes], write: Callable[[], object]) -> None:
+    """Store blobs and what names them.
+
+    A registry whose storage has no atomic writes says for a moment that it has no such blob while
+    another writer stores the same one.
+
+    Raises:
+        BlobMissing: it says so again and again.
+    """
+    for left in reversed(range(_UNKNOWN)):
+        for content in blobs:
+            store.put_blob(content)
+        try:
+            write()
+        except BlobMissing:
+            if not left or not store.pause():
+                raise
+        else:
+            return
+
+
+def _lost(store: ArtifactStore, tag: str, own: Sequence[tuple[bytes, dict[str, object]]]) -> bool:
     present = {compact_json(layer) for layer in _layers(store.find_manifest(tag), tag)}
-    return not {compact_json(layer) for layer in own} <= present
+    return not {compact_json(layer) for _, layer in own} <= present
 
 
 def _layers(content: bytes | None, tag: str) -> list[dict[str, Any]]:

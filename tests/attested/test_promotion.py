@@ -292,6 +292,48 @@ def test_killed_at_every_step_of_a_push_the_registry_is_whole_and_a_second_run_c
     assert tags == {"live", *(f"sha256-{hexadecimal}{suffix}" for suffix in ("", ".sig", ".att"))}
 
 
+def test_a_retag_that_wraps_the_promoted_image_in_a_new_index_moves_no_launcher(
+    root: Path, judged: Judged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``imagetools create`` does: the tag leads to another digest, the image is the same."""
+    registry = LoopbackRegistry()
+    digest = str(judged.subject.digest)
+    public = str(root.parent / "k.pub")
+    with registry.running():
+        repository = f"{registry.netloc}/team/served"
+        to = ["--to", f"{repository}:live", "--base", f"oci:{root / 'base'}"]
+        key = ["--sign", str(root.parent / "k.key")]
+        assert run(["promote", "served", "-w", str(root), *to, *key]) == 0
+        manifest, media_type = registry.manifests["team/served"][digest]
+        platform = {"os": "linux", "architecture": "arm64"}
+        entry = {"mediaType": media_type, "digest": digest, "size": len(manifest)}
+        index = {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [{**entry, "platform": platform}],
+        }
+        wrapped = registry.add_manifest("team/served", index, str(index["mediaType"]), "live")
+        assert registry.tags["team/served"]["live"] != digest
+
+        # launchers name the manifest; nobody reads the tag
+        assert f"IMAGE={repository}@{digest}\n" in (_published(root) or "")
+        assert run(["profile", "check", "served", "-w", str(root)]) == 0
+        # and whoever pins the index is told of the same image, by the same verdict
+        capsys.readouterr()
+        asked = ["verify", "served", "-w", str(root), "--image", wrapped, "--attested", public]
+        assert run(asked) == 0
+        assert "was judged at" in capsys.readouterr().err
+        # an index over another manifest is another image
+        other = {**json.loads(manifest), "annotations": {"x": "y"}}
+        foreign = registry.add_manifest("team/served", other, media_type).partition("@")[2]
+        size = len(json.dumps(other))
+        index["manifests"] = [{**entry, "digest": foreign, "size": size, "platform": platform}]
+        wrapped = registry.add_manifest("team/served", index, str(index["mediaType"]), "live")
+        capsys.readouterr()
+        run(["verify", "served", "-w", str(root), "--image", wrapped, "--attested", public])
+        assert "was judged at" not in capsys.readouterr().err
+
+
 def test_what_is_signed_names_the_moment_of_the_promotion(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

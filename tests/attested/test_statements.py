@@ -175,6 +175,31 @@ def test_provenance_names_base_assets_settings_and_lock(judged: Judged) -> None:
     assert "recipes/glm53/serve.yaml" in dependencies
 
 
+def test_provenance_of_what_an_engine_built_names_engine_builder_and_secrets_by_name(
+    judged: Judged,
+) -> None:
+    path = judged.built.root / "build" / "served.build.json"
+    composed = json.loads(path.read_bytes())
+    engine = {
+        "name": "docker",
+        "builder": "buildkit",
+        "version": "28.2.2",
+        "network": "none",
+        "secrets": ["token"],
+        "image": "sha256:" + "0" * 64,
+    }
+    written = {key: composed[key] for key in ("schema", "imagegate", "digest", "lock")}
+    record = BuildRecord.parse(json.dumps({**written, "engine": engine}).encode(), "it")
+    recipe, lock = judged.evidence.recipe, judged.evidence.lock
+    definition = _predicate(provenance(record, recipe, lock, judged.subject))["buildDefinition"]
+    assert definition["buildType"] == "pkg:pypi/imagegate#build/engine/v1"
+    asked = {"name": "docker", "network": "none", "secrets": ["token"]}
+    assert definition["externalParameters"]["engine"] == asked
+    assert definition["internalParameters"]["engine"]["version"] == "28.2.2"
+    with pytest.raises(AttestationError, match="neither what composed"):
+        BuildRecord.parse(json.dumps(written).encode(), "it")
+
+
 def test_provenance_is_not_stated_of_an_image_that_the_build_did_not_make(judged: Judged) -> None:
     path = judged.built.root / "build" / "served.build.json"
     record = BuildRecord.parse(path.read_bytes(), "served.build.json")

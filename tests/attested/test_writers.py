@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from imagegate.errors import BlobMissing
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import OCI_INDEX, parse_json
 from imagegate.signing.forms import classic_tag
@@ -151,3 +152,25 @@ def test_a_second_run_writes_no_tag_again(site: Site) -> None:
         if one.route == "manifest.put"
     }
     assert not {name for name in written if not name.startswith("sha256:")}
+
+
+@pytest.mark.parametrize("after", range(15))
+def test_a_blob_that_another_writer_stores_at_this_moment_is_waited_for(
+    site: Site, after: int
+) -> None:
+    """docker-registry 2.8 on a file system: links are rewritten in place (its filesystem driver)."""
+    body = json.dumps({"errors": [{"code": "MANIFEST_BLOB_UNKNOWN", "message": "blob unknown"}]})
+    site.registry.fail("manifest.put", 400, after=after, body=body.encode())
+
+    site.write(RegistryStore(site.client(), REPOSITORY), site.scene.signer)
+
+    assert (len(site.layers("sig")), len(site.layers("att"))) == (1, 4)
+    assert len(site.referrers()) == 5
+
+
+def test_a_blob_that_never_comes_is_an_error(site: Site) -> None:
+    body = json.dumps({"errors": [{"code": "MANIFEST_BLOB_UNKNOWN", "message": "blob unknown"}]})
+    site.registry.fail("manifest.put", 400, times=1000, body=body.encode())
+
+    with pytest.raises(BlobMissing, match="lacks what the manifest"):
+        site.write(RegistryStore(site.client(), REPOSITORY), site.scene.signer)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
+import click
 import pytest
+
+from imagegate.cli import COMMANDS, cli, run
+from imagegate.cli.manual import MANUALS
 
 HEAVY = {
     "pydantic",
@@ -37,18 +45,136 @@ def test_help_imports_none_of_the_heavy_libraries() -> None:
     "command", ["lock", "build", "verify", "promote", "drift", "mirror", "explain"]
 )
 def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from imagegate.cli import run
-
     assert run([command, "--help"]) == 0
     assert command in capsys.readouterr().out
 
 
 def test_every_check_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
     from imagegate.checks import CHECKS
-    from imagegate.cli import run
 
     for check in CHECKS:
         assert run(["explain", check.id]) == 0
         text = capsys.readouterr().out
         assert check.why in text
         assert check.fix in text
+
+
+def _commands() -> list[tuple[str, click.Command]]:
+    """Every command and command of a group, by what is typed."""
+    found: list[tuple[str, click.Command]] = []
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        found.append((name, command))
+        if isinstance(command, click.Group):
+            found += [(f"{name} {sub}", one) for sub, one in command.commands.items()]
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name, _ in _commands()])
+def test_each_help_is_a_page_of_a_manual(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*name.split(), "--help"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(f"Usage: imagegate {name} ")
+    for section in ("Options:", "Examples:", "Exit codes:"):
+        assert f"\n{section}\n" in page
+    # 0 and one more at least: a command that cannot end otherwise does nothing
+    codes = page.partition("\nExit codes:\n")[2].partition("\n\n")[0]
+    assert re.search(r"^  0 +\S", codes, re.MULTILINE)
+    assert re.search(r"^  [123] +\S", codes, re.MULTILINE)
+    lines = [line for line in page.splitlines() if not line.startswith("  $ ")]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(("name", "command"), _commands())
+def test_the_examples_of_a_page_are_command_lines_that_are_understood(
+    name: str, command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for key in ("release.key", "release.pub"):
+        (tmp_path / key).touch()
+    assert MANUALS[name].examples
+    for line, _ in MANUALS[name].examples:
+        words = shlex.split(line)
+        assert words[: 1 + len(name.split())] == ["imagegate", *name.split()] or name == "profile"
+        if name != "profile":
+            command.make_context(name, words[1 + len(name.split()) :])
+
+
+# --- completion
+
+
+def _world(folder: Path) -> None:
+    for recipe in ("glm", "glm-next", "kimi"):
+        (folder / "images" / recipe).mkdir(parents=True)
+        (folder / "images" / recipe / "image.toml").touch()
+    (folder / "locks").mkdir()
+    program = folder / "imagegate"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m imagegate "$@"\n')
+    program.chmod(0o755)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def test_bash_completes_commands_options_recipes_and_checks(tmp_path: Path) -> None:
+    _world(tmp_path)
+    script = """
+    eval "$(_IMAGEGATE_COMPLETE=bash_source imagegate)"
+    ask() {
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        _imagegate_completion imagegate
+        echo "${COMPREPLY[*]}"
+    }
+    complete -p imagegate >/dev/null
+    ask imagegate prom
+    ask imagegate verify g
+    ask imagegate promote kimi --attes
+    ask imagegate verify --only python.p
+    """
+    done = subprocess.run(
+        ["bash", "-eu", "-c", script],
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["promote", "glm glm-next", "--attested", "python.pins"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_help_says_how_each_shell_learns_to_complete(shell: str, tmp_path: Path) -> None:
+    _world(tmp_path)
+    environment = _environment(tmp_path)
+    page = subprocess.run(
+        ["imagegate", "--help"], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert f"_IMAGEGATE_COMPLETE={shell}_source imagegate" in page
+    source = subprocess.run(
+        ["imagegate"],
+        env={**environment, "_IMAGEGATE_COMPLETE": f"{shell}_source"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    # what the script asks for while somebody types
+    assert f"_IMAGEGATE_COMPLETE={shell}_complete" in source
+    asked = subprocess.run(
+        ["imagegate"],
+        cwd=tmp_path,
+        env={
+            **environment,
+            "_IMAGEGATE_COMPLETE": f"{shell}_complete",
+            "COMP_WORDS": "imagegate lock k",
+            "COMP_CWORD": "k" if shell == "fish" else "2",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "kimi" in asked
+    assert "glm" not in asked

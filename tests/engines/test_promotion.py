@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from imagegate.attestation.statement import PROVENANCE_TYPE
+from imagegate.signing.keys import generate, write_pair
 from tests.engines.machines import Site, find_tool
 from tests.registry_source.peers import run
 
@@ -112,3 +115,20 @@ def test_a_start_up_hook_that_hides_a_distribution_is_seen_by_the_probe(
     said = capsys.readouterr().out
     assert "probe.agrees/metadata" in said
     assert "found=9.9.9" in said
+
+
+def test_what_an_engine_built_is_signed_with_its_provenance(locked: Site, tmp_path: Path) -> None:
+    site = locked.copy(tmp_path / "site")
+    assert site.run("build", "demo", "--engine", "docker", "--builder", "buildkit") == 0
+    key = tmp_path / "k.key"
+    write_pair(generate("ed25519"), key, tmp_path / "k.pub")
+
+    assert site.run("promote", "demo", "--sign", str(key)) == 0
+
+    blobs = [path.read_bytes() for path in (site.layout / "blobs/sha256").iterdir()]
+    envelopes = [json.loads(blob) for blob in blobs if blob.startswith(b'{"payload":')]
+    statements = [json.loads(base64.b64decode(one["payload"])) for one in envelopes]
+    (stated,) = (s["predicate"] for s in statements if s["predicateType"] == PROVENANCE_TYPE)
+    assert stated["buildDefinition"]["buildType"].endswith("#build/engine/v1")
+    assert stated["buildDefinition"]["externalParameters"]["engine"]["name"] == "docker"
+    assert site.run("verify", "demo", "--attested", str(tmp_path / "k.pub")) == 0

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from imagegate.sources.registry.wire import Answer
 
 REDIRECTED = frozenset({301, 302, 303, 307, 308})
+# distribution-spec, "Error codes": what a manifest names is not there
+UNKNOWN_CODES = frozenset({"MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "MANIFEST_UNKNOWN"})
 # of a registry's own words, as much as fits a message
 _WORDS = 200
 

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urljoin
 
-from imagegate.errors import FetchError, ImageError
+from imagegate.errors import BlobMissing, FetchError, ImageError
 from imagegate.oci.documents import (
     OCI_INDEX,
     Descriptor,
@@ -22,6 +22,12 @@ from imagegate.oci.documents import (
     Manifest,
     parse_document,
     parse_json,
+)
+from imagegate.sources.registry.answers import (
+    UNKNOWN_CODES,
+    error_codes,
+    failure,
+    registry_words,
 )
 from imagegate.sources.registry.authorization import Access
 
@@ -83,6 +89,7 @@ def record_referrer(
     """Add a pushed referrer to the fallback index, unless it is there.
 
     Raises:
+        BlobMissing: the registry does not know what the index names.
         ImageError: something else than an index stands under the fallback tag.
         FetchError: the registry refuses or fails, or other writers keep removing the entry.
     """
@@ -93,14 +100,22 @@ def record_referrer(
             content = _fallback_index(client, repository, subject)
             if content is not None and _lists(content, descriptor, what):
                 return
-            client.call(
+            answer = client.call(
                 "PUT",
                 f"/v2/{repository}/manifests/{fallback_tag(subject)}",
                 Access(repository=repository, push=True),
-                expect=(200, 201),
+                expect=(200, 201, 400, 404),
                 headers={"Content-Type": OCI_INDEX},
                 body=_with_entry(content, entry, what),
             )
+            if error_codes(answer) & UNKNOWN_CODES:
+                raise BlobMissing(
+                    f"{what} names a manifest that the registry does not have"
+                    f"{registry_words(answer)}",
+                    hint="push again; some registries do not know at once what they were given",
+                )
+            if answer.status not in (200, 201):
+                raise failure("PUT", answer, client.clock)
         content = _fallback_index(client, repository, subject)
         if content is None or not _lists(content, descriptor, what):
             raise FetchError(

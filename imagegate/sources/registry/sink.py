@@ -8,6 +8,7 @@ from imagegate.errors import BlobMissing, DigestMismatch, FetchError, ImageError
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import Descriptor, parse_json
 from imagegate.sources.registry.answers import (
+    UNKNOWN_CODES,
     check_digest_header,
     error_codes,
     registry_words,
@@ -195,7 +196,7 @@ class RegistrySink:
         if answer.status in (200, 201):
             check_digest_header(answer, content, what)
             return answer
-        if error_codes(answer) & {"MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "MANIFEST_UNKNOWN"}:
+        if error_codes(answer) & UNKNOWN_CODES:
             raise BlobMissing(
                 f"`{self.name}` lacks what {what} names{registry_words(answer)}",
                 hint="push the blobs again; some registries clean up blobs without a manifest",

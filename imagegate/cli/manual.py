@@ -1,0 +1,275 @@
+"""What each command's help says beyond its options: examples, exit codes, files, environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+Rows = tuple[tuple[str, str], ...]
+
+INTERRUPTED = ("130", "interrupted; the files that were there are whole")
+_USAGE = ("2", "what was given cannot be used")
+_WORKSPACE: Rows = (
+    ("images/NAME/image.toml", "the recipe, with requirements.in and recipes/ beside it"),
+    ("locks/NAME/", "what the base holds and what the layer may add"),
+)
+_LAYOUT = ("build/NAME/", "the OCI image layout that was built")
+_ACCOUNTS: Rows = (
+    ("DOCKER_CONFIG", "folder of docker's config.json, whose accounts and helpers are used"),
+    ("REGISTRY_AUTH_FILE", "podman's file of accounts"),
+    ("HTTPS_PROXY, NO_PROXY", "how registries are reached"),
+    ("REQUESTS_CA_BUNDLE", "further certificates to trust"),
+)
+_CACHE: Rows = (
+    ("IMAGEGATE_CACHE", "where downloaded wheels are kept; ~/.cache/imagegate"),
+    ("PIP_INDEX_URL, PIP_…", "pip's own configuration, which downloads honour"),
+)
+_DOCKER = ("DOCKER_HOST", "the daemon that is asked; docker's current context without it")
+_SUMMARY = ("GITHUB_STEP_SUMMARY", "set by GitHub Actions: the job's summary gets the report too")
+_JUDGED = ("3", "could not judge: a blob, a lock or the network failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """The sections of one command's help.
+
+    Attributes:
+        examples: command lines and what they do.
+        exits: exit codes and what they mean.
+        files: what is read and written.
+        environment: variables that are obeyed.
+    """
+
+    examples: Rows
+    exits: Rows
+    files: Rows = ()
+    environment: Rows = ()
+
+
+MANUALS = {
+    "init": Manual(
+        examples=(
+            ("imagegate init", "a workspace in the current folder"),
+            ("imagegate init serving --name glm", "one in serving/, whose recipe is glm"),
+        ),
+        exits=(("0", "written"), ("2", "a file of the recipe exists; nothing is replaced")),
+        files=_WORKSPACE,
+    ),
+    "lock": Manual(
+        examples=(
+            ("imagegate lock glm", "read the base that the recipe names"),
+            ("imagegate lock glm --base registry.example/vllm@sha256:…", "take over another base"),
+            ("imagegate lock glm --base oci:build/vllm-gb10", "read it out of a layout"),
+        ),
+        exits=(
+            ("0", "locked"),
+            _USAGE,
+            ("3", "could not lock: the base, the network, or a requirement that cannot be met"),
+            INTERRUPTED,
+        ),
+        files=_WORKSPACE,
+        environment=(*_CACHE, *_ACCOUNTS),
+    ),
+    "build": Manual(
+        examples=(
+            ("imagegate build glm", "without a daemon and without the base"),
+            ("imagegate build glm --engine docker", "by the recipe's Dockerfile"),
+        ),
+        exits=(("0", "built and passed"), ("1", "built and failed"), _USAGE, _JUDGED, INTERRUPTED),
+        files=(
+            *_WORKSPACE,
+            _LAYOUT,
+            ("build/NAME.verdict.json", "the verdict"),
+            ("build/NAME.build.json", "what made the digest"),
+        ),
+        environment=(*_CACHE, _DOCKER, *_ACCOUNTS),
+    ),
+    "verify": Manual(
+        examples=(
+            ("imagegate verify", "every recipe's build"),
+            ("imagegate verify glm --image registry.example/glm@sha256:…", "one in a registry"),
+            ("imagegate verify glm --html report.html", "with a page for people"),
+            (
+                "imagegate verify glm --attested release.pub --max-age 24",
+                "a signed verdict of today",
+            ),
+            ("imagegate verify --static", "the locks alone, as a pre-commit hook does"),
+        ),
+        exits=(("0", "passed"), ("1", "findings"), _USAGE, _JUDGED, INTERRUPTED),
+        files=(*_WORKSPACE, _LAYOUT),
+        environment=(_DOCKER, *_ACCOUNTS, _SUMMARY),
+    ),
+    "promote": Manual(
+        examples=(
+            ("imagegate promote glm --why 'NCCL fix'", "publish the build"),
+            ("imagegate promote glm --to registry.example/glm", "push it first"),
+            ("imagegate promote glm --sign release.key", "sign it and its statements"),
+            ("imagegate promote glm --attested release.pub", "take a signed verdict that counts"),
+            ("imagegate promote glm --keyless", "sign as the GitHub Actions job that runs this"),
+            ("imagegate promote glm --rollback --why 'hangs'", "publish what was before"),
+        ),
+        exits=(
+            ("0", "published"),
+            ("1", "did not pass, or has no digest: the profile is as it was"),
+            _USAGE,
+            ("3", "could not judge, push, sign or write: the profile is as it was"),
+            ("130", "interrupted: the profile is the old one or the new one"),
+        ),
+        files=(
+            *_WORKSPACE,
+            _LAYOUT,
+            ("profiles/NAME.env", "what launchers read; replaced in one step"),
+            ("profiles/NAME.json", "the history with who, when and why, and the settings"),
+            ("profiles/verdicts/", "the verdicts that profiles name"),
+        ),
+        environment=(
+            *_ACCOUNTS,
+            ("ACTIONS_ID_TOKEN_REQUEST_URL", "set by GitHub Actions: who --keyless signs as"),
+            ("GITHUB_ACTOR", "set by GitHub Actions: who publishes; the user without it"),
+        ),
+    ),
+    "inspect": Manual(
+        examples=(
+            ("imagegate inspect oci:build/glm", "a layout"),
+            ("imagegate inspect docker-daemon:glm --format json", "an image of docker, as data"),
+        ),
+        exits=(("0", "printed"), _USAGE, _JUDGED, INTERRUPTED),
+        environment=(_DOCKER, *_ACCOUNTS),
+    ),
+    "diff": Manual(
+        examples=(
+            ("imagegate diff oci:old oci:build/glm", "two images"),
+            ("imagegate diff glm ../main/locks/glm", "two locks"),
+        ),
+        exits=(("0", "the same"), ("1", "they differ"), _USAGE, _JUDGED, INTERRUPTED),
+        files=(_WORKSPACE[1],),
+        environment=(_DOCKER, *_ACCOUNTS),
+    ),
+    "coverage": Manual(
+        examples=(
+            ("imagegate coverage --recipes 'recipes/*'", "a project with a Dockerfile of its own"),
+            ("imagegate coverage --recipes 'recipes/*' --fix", "write the missing lines"),
+            ("imagegate coverage --list-context", "what is sent to the builder"),
+        ),
+        exits=(("0", "every asset ends in the image"), ("1", "one does not"), _USAGE),
+        files=(
+            ("Dockerfile", "what is judged"),
+            ("Dockerfile.dockerignore, .dockerignore", "what keeps files from the builder"),
+        ),
+    ),
+    "profile": Manual(
+        examples=(("imagegate profile show glm", "what launchers read"),),
+        exits=(("0", "holds"), ("1", "does not hold"), _USAGE, _JUDGED),
+        files=(("profiles/NAME.env", "what launchers read"),),
+    ),
+    "profile show": Manual(
+        examples=(
+            ("imagegate profile show glm", "the variables, and who published them when and why"),
+            ("imagegate profile show glm --history", "everything that was published"),
+        ),
+        exits=(("0", "shown"), _USAGE, ("3", "there is no such profile, or it was edited")),
+        files=(
+            ("profiles/NAME.env", "what launchers read"),
+            ("profiles/NAME.json", "the history"),
+        ),
+    ),
+    "profile check": Manual(
+        examples=(
+            ("imagegate profile check glm", "against its verdict and the lock"),
+            ("imagegate profile check glm --node --engine podman", "before a launch on this node"),
+        ),
+        exits=(
+            ("0", "holds"),
+            ("1", "does not hold"),
+            _USAGE,
+            ("3", "there is no such profile, it was edited, or the engine does not answer"),
+        ),
+        files=(
+            ("profiles/NAME.env", "what launchers read"),
+            ("profiles/verdicts/", "the verdict that it names"),
+            _WORKSPACE[1],
+        ),
+        environment=(_DOCKER,),
+    ),
+    "keygen": Manual(
+        examples=(
+            ("imagegate keygen release", "release.key and release.pub"),
+            ("imagegate keygen release --algorithm ecdsa-p256", "for what has no Ed25519"),
+        ),
+        exits=(("0", "written"), ("2", "a file exists; a key is never replaced")),
+        files=(("PREFIX.key", "the private key, mode 0600"), ("PREFIX.pub", "the public key")),
+    ),
+    "drift": Manual(
+        examples=(
+            ("imagegate drift", "every recipe"),
+            ("imagegate drift glm --format github", "one, as annotations"),
+        ),
+        exits=(
+            ("0", "nothing drifted"),
+            ("1", "a tag moved, or a digest is not served any more"),
+            _USAGE,
+            ("3", "a registry could not be asked"),
+        ),
+        files=(_WORKSPACE[0],),
+        environment=(*_ACCOUNTS, _SUMMARY),
+    ),
+    "mirror": Manual(
+        examples=(("imagegate mirror glm --to registry.example/vllm", "under the same digest"),),
+        exits=(("0", "copied"), _USAGE, _JUDGED, INTERRUPTED),
+        files=(_WORKSPACE[0],),
+        environment=_ACCOUNTS,
+    ),
+    "explain": Manual(
+        examples=(
+            ("imagegate explain", "every check in one line"),
+            ("imagegate explain native.pins/moved", "what a finding's check asks"),
+        ),
+        exits=(("0", "printed"), ("2", "there is no such check")),
+    ),
+}
+COMPLETION: Rows = (
+    ("bash", 'eval "$(_IMAGEGATE_COMPLETE=bash_source imagegate)"'),
+    ("zsh", 'eval "$(_IMAGEGATE_COMPLETE=zsh_source imagegate)"'),
+    ("fish", "_IMAGEGATE_COMPLETE=fish_source imagegate | source"),
+)
+
+
+def write_section(formatter: click.HelpFormatter, title: str, rows: Rows) -> None:
+    """Write a section of two columns, if there is anything in it."""
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows, col_max=36)
+
+
+def _write_manual(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    manual = MANUALS.get(ctx.command_path.partition(" ")[2])
+    if manual is None:
+        return
+    with formatter.section("Examples"):
+        for line, what in manual.examples:
+            # a command line is to be copied: it is never wrapped
+            formatter.write(f"{' ' * formatter.current_indent}$ {line}\n")
+            with formatter.indentation(), formatter.indentation():
+                formatter.write_text(what)
+    write_section(formatter, "Exit codes", manual.exits)
+    write_section(formatter, "Files", manual.files)
+    write_section(formatter, "Environment", manual.environment)
+
+
+class Command(click.Command):
+    """A command whose help is a page of a manual."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what stands behind the options."""
+        _write_manual(ctx, formatter)
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what stands behind the list of commands."""
+        _write_manual(ctx, formatter)
