@@ -1,8 +1,9 @@
 """Published profiles: the file that launchers read, and its history.
 
 ``<name>.env`` is what counts; it is replaced in one step. ``<name>.json`` beside it holds every
-published state, newest first; the state whose text is the ``.env``'s is the current one. A state
-that was written to the ``.json`` and never reached the ``.env`` is no published state.
+published state, newest first, with who, when and why; the state whose text is the ``.env``'s is
+the current one. A state that was written to the ``.json`` and never reached the ``.env`` is no
+published state: it is passed over, and the next publication removes it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ _HISTORY = 50
 
 
 class PublishedState(BaseModel):
-    """One promotion.
+    """What one promotion or one rollback published.
 
     Attributes:
         env: the variables of the ``.env`` file.
         settings: what cannot be written there.
         verdict: digest of the verdict's JSON, which lies under ``verdicts/``.
-        promoted_at: when, ISO 8601 in UTC.
-        promoted_by: who.
+        promoted_at: when it was published, RFC 3339 in UTC.
+        promoted_by: who published it.
+        why: their reason in one line, ``""`` where none was given.
+        rollback: whether an earlier state was published again.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,6 +45,8 @@ class PublishedState(BaseModel):
     verdict: str
     promoted_at: str
     promoted_by: str
+    why: str = ""
+    rollback: bool = False
 
 
 class _History(BaseModel):
@@ -66,6 +71,14 @@ class ProfileStore:
         """
         return self._published(name)[0]
 
+    def history(self, name: str) -> tuple[PublishedState, ...]:
+        """Return the published state and what was published before it, newest first.
+
+        Raises:
+            ProfileError: there is no such profile, or it was not written by a promotion.
+        """
+        return self._published(name)
+
     def publish(self, name: str, state: PublishedState, verdict: bytes) -> Path:
         """Publish a state; a crash at any moment leaves the old or the new one.
 
@@ -75,34 +88,64 @@ class ProfileStore:
         Raises:
             ProfileError: a value cannot be written, or the folder cannot be written to.
         """
-        text = encode_env(state.env)
-        history = self._history(name)
-        states = (state, *history.states)[:_HISTORY]
         env = self._env(name)
+        _require_writable(state)
         try:
             verdicts = self._folder / "verdicts"
             verdicts.mkdir(parents=True, exist_ok=True)
             write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
-            self._write_history(name, history.model_copy(update={"states": states}))
-            write_file(env, text)
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
+        self._replace(name, state)
         return env
 
-    def rollback(self, name: str) -> PublishedState:
-        """Publish the state before the current one again.
+    def rollback(self, name: str, *, at: str, by: str, why: str = "") -> PublishedState:
+        """Publish the state before the current one again; once more goes one further back.
+
+        Args:
+            name: the profile.
+            at: when, RFC 3339 in UTC.
+            by: who.
+            why: their reason in one line.
+
+        Returns:
+            The state as it was published before.
 
         Raises:
-            ProfileError: there is no such profile, or no state before.
+            ProfileError: there is no such profile, no state before, or it cannot be written.
         """
-        older = self._published(name)[1:]
-        if not older:
+        before = _before(self._published(name))
+        if before is None:
             raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
+        again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
+        self._replace(name, before.model_copy(update=again))
+        return before
+
+    def _replace(self, name: str, state: PublishedState) -> None:
+        """Write the history, then the file that counts."""
+        _require_writable(state)
+        env = self._env(name)
+        history = self._history(name)
+        states = (state, *self._reached(name, history.states))[:_HISTORY]
         try:
-            write_file(self._env(name), encode_env(older[0].env))
+            self._write_history(name, history.model_copy(update={"states": states}))
+            write_file(env, encode_env(state.env))
         except OSError as error:
-            raise ProfileError(f"cannot publish `{self._env(name)}`: {error.strerror}") from error
-        return older[0]
+            raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
+
+    def _reached(self, name: str, states: tuple[PublishedState, ...]) -> tuple[PublishedState, ...]:
+        """Leave out the newest states if they never reached the file: nobody has seen them."""
+        try:
+            text = self._env(name).read_bytes()
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise ProfileError(f"cannot read `{self._env(name)}`: {error.strerror}") from error
+        for position, state in enumerate(states):
+            if encode_env(state.env) == text:
+                return states[position:]
+        # edited by hand: what was published before the edit is still what was published
+        return states
 
     def _published(self, name: str) -> tuple[PublishedState, ...]:
         """Return the current state and those before it."""
@@ -142,6 +185,38 @@ class ProfileStore:
 
     def _env(self, name: str) -> Path:
         return self._folder / f"{name}.env"
+
+
+def _before(states: tuple[PublishedState, ...]) -> PublishedState | None:
+    """Return what was published before the current state, ``None`` for nothing.
+
+    A rollback stands for the promotion whose variables it published, so that a second rollback
+    goes one further back and not forward again.
+    """
+    current = states[0]
+    older = states[1:]
+    if current.rollback:
+        own = [
+            number
+            for number, state in enumerate(older)
+            if not state.rollback and state.env == current.env
+        ]
+        older = older[own[0] + 1 :] if own else ()
+    return next((state for state in older if state.env != current.env), None)
+
+
+def _require_writable(state: PublishedState) -> None:
+    """Refuse what launchers would read otherwise, or what would not stay in its printed line.
+
+    Raises:
+        ProfileError: a value, the person or the reason is such.
+    """
+    encode_env(state.env)
+    for what, text in (("reason", state.why), ("person", state.promoted_by)):
+        if not text.isprintable():
+            raise ProfileError(
+                f"the {what} {text!r} is not one printable line", hint="write one line of text"
+            )
 
 
 def encode_env(values: Mapping[str, str]) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from imagegate.coverage.copying import Copying
 from imagegate.lock import LockedAsset, LockedWheel, LockParts, decode_lock, encode_lock
 from imagegate.oci.digest import Digest
 from imagegate.oci.tar import scan_tar
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 SITE = "usr/local/lib/python3.12/dist-packages"
 TODAY = date(2026, 3, 1)
+# what the gate is told of a composed image
+COMPOSED = Copying(nothing_because="no Dockerfile takes part: the image is composed")
 _ASSET = b"{{ messages }}"
 _ASSET_PATH = "usr/share/models/m/chat_template.jinja"
 
@@ -121,7 +124,7 @@ class Case:
         lock = self.lock(folder / "base", base, state)
         write_layout(folder / "image", image)
         source = open_image(f"oci:{folder / 'image'}", platform=state.recipe.platform)
-        return judge(state, lock, source, Silent(), today=today, skip=self.skip)
+        return judge(state, lock, source, Silent(), copying=COMPOSED, today=today, skip=self.skip)
 
     def state(self, base: BuiltImage) -> RecipeState:
         text = f"""
@@ -172,6 +175,7 @@ class Case:
             manifest_bytes=read.manifest_bytes,
             config_bytes=read.config_bytes,
             files=read.nodes,
+            owners=read.owners,
             wheels=wheels,
             layer=layer,
             assets=state.assets,

@@ -97,9 +97,10 @@ def test_two_images_differ_in_groups(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_what_is_neither_lock_nor_image_is_a_usage_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(["diff", "nowhere", "nothing", "-w", str(tmp_path)]) == 2
+    monkeypatch.chdir(tmp_path)
+    assert run(["diff", "nowhere", "nothing"]) == 2
     assert "neither a lock nor an image" in capsys.readouterr().err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,16 +20,25 @@ from imagegate.attestation.statement import (
 from imagegate.errors import AttestationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
     from imagegate.verdict import Verdict
 
 # extension fields have URIs as names (in-toto, "Parsing rules")
 VERDICT_FIELD = "pkg:pypi/imagegate#verdict"
+PINS_FIELD = "pkg:pypi/imagegate#pins"
 
 
 def detailed_result(
-    verdict: Verdict, lock: Lock, image: Image, subject: Subject, *, document: bytes
+    verdict: Verdict,
+    lock: Lock,
+    image: Image,
+    subject: Subject,
+    *,
+    document: bytes,
+    pins: Mapping[str, str],
 ) -> Statement:
     """Write the detailed verdict.
 
@@ -38,6 +48,7 @@ def detailed_result(
         image: what was read.
         subject: the image.
         document: the verdict as the JSON report has it.
+        pins: what the image's bytes say of the versions that launchers are told.
     """
     failed = [report.check for report in verdict.reports if not report.passed]
     warned = [report.check for report in verdict.reports if report.passed and report.findings]
@@ -51,6 +62,7 @@ def detailed_result(
         "warnedTests": warned,
         "failedTests": failed,
         VERDICT_FIELD: json.loads(document),
+        PINS_FIELD: dict(pins),
     }
     return make_statement(subject, TEST_RESULT_TYPE, predicate)
 
@@ -86,10 +98,24 @@ class _TestResult(BaseModel):
 
     result: str
     verdict: dict[str, object] = Field(alias="pkg:pypi/imagegate#verdict")
+    pins: dict[str, str] = Field(alias="pkg:pypi/imagegate#pins")
 
 
-def stored_verdict(statement: ReadStatement) -> bytes:
-    """Return the verdict's JSON out of a statement whose signature was verified.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResult:
+    """What a detailed verdict holds.
+
+    Attributes:
+        verdict: the verdict's JSON.
+        pins: what the image's bytes said of the versions that launchers are told.
+    """
+
+    verdict: bytes
+    pins: Mapping[str, str]
+
+
+def stored_result(statement: ReadStatement) -> StoredResult:
+    """Return the verdict and the pins out of a statement whose signature was verified.
 
     Raises:
         AttestationError: the statement holds none.
@@ -97,6 +123,7 @@ def stored_verdict(statement: ReadStatement) -> bytes:
     if statement.predicate_type != TEST_RESULT_TYPE:
         raise AttestationError(f"`{statement.predicate_type}` is no test result")
     try:
-        return compact_json(_TestResult.model_validate_json(statement.predicate).verdict)
+        found = _TestResult.model_validate_json(statement.predicate)
     except ValidationError as error:
         raise AttestationError("the test result holds no verdict of imagegate") from error
+    return StoredResult(verdict=compact_json(found.verdict), pins=found.pins)

@@ -72,10 +72,10 @@ def read_facts(
     locked = {pin.path: pin for pin in known.distributions} if known is not None else {}
     nodes = [node for node in (tree.get(path) for path in paths) if node is not None]
     present = [node.path for node in nodes]
-    found_sites = {site for site in map(python.site_of, present) if site is not None}
+    sites = python.sites(present)
     distributions: list[Distribution] = []
     remnants: list[MetadataRemnant] = []
-    for site in sorted(found_sites):
+    for site in sites:
         for path in python.metadata_directories(present, site.path):
             read = python.read_distribution(tree, collector, path, site.path, locked.get(path))
             if isinstance(read, Distribution):
@@ -83,7 +83,7 @@ def read_facts(
             else:
                 remnants.append(read)
     started = startup.startup_files(collector, nodes)
-    for site in sorted(found_sites):
+    for site in sites:
         own = {pin.name for pin in distributions if pin.site == site.path}
         for folder, linked in python.linked_folders(tree, collector, site.path, present, started):
             for path in python.metadata_directories(present, folder):
@@ -97,7 +97,7 @@ def read_facts(
         pin for pin in _relinked(tree, collector, present, known) if pin.path not in read_already
     ]
     return Facts(
-        sites=tuple(sorted(found_sites)),
+        sites=sites,
         distributions=tuple(sorted(distributions)),
         remnants=tuple(sorted(remnants)),
         native=native.readings(collector, nodes),

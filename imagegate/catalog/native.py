@@ -75,9 +75,9 @@ def readings(collector: Collector, nodes: Iterable[Node]) -> tuple[NativeReading
     for node in nodes:
         if node.kind is not Kind.FILE:
             continue
-        if TEXTS.fullmatch(node.path):
-            found.update(_from_text(node, collector))
-        if LIBRARY.fullmatch(node.path):
+        if (text := collector.extract("native text", node)) is not None:
+            found.update(_from_text(node, text))
+        if ".so" in node.path and LIBRARY.fullmatch(node.path):
             found.update(_from_library(node, collector))
     return tuple(sorted(found))
 
@@ -110,8 +110,8 @@ def spelled(component: str, value: str) -> str:
     return f"{int(value) // 1000}.{int(value) % 1000 // 10}"
 
 
-def _from_text(node: Node, collector: Collector) -> Iterator[NativeReading]:
-    text = (collector.extract("native text", node) or b"").decode("utf-8", "replace")
+def _from_text(node: Node, content: bytes) -> Iterator[NativeReading]:
+    text = content.decode("utf-8", "replace")
     for source in SOURCES:
         if source.pattern.fullmatch(node.path):
             value = source.parse(text)

@@ -7,7 +7,6 @@ by a list of places, and only what lies directly in one counts as installed: pac
 
 from __future__ import annotations
 
-import base64
 import binascii
 import csv
 import io
@@ -36,6 +35,8 @@ _SITE = re.compile(
     r"(?P<site>(?:.*?/)?(?:python(?P<version>3(?:\.\d+)?)t?/(?:site|dist)-packages))(?:/.*)?"
 )
 _METADATA_DIRECTORY = re.compile(r"[^/]+\.(?:dist-info|egg-info|egg)")
+# how a name begins that says more than where it lies below its folder
+_UNUSUAL_START = frozenset({"", ".", "/"})
 _DIST_INFO = r".*\.dist-info"
 _EGG_INFO = r".*\.egg-info"
 _EGG_LINK = re.compile(r"(?:.*/)?python3[^/]*/(?:site|dist)-packages/[^/]+\.egg-link")
@@ -85,13 +86,15 @@ def bytecode_source(path: str) -> str | None:
 
 def site_of(path: str) -> SiteDirectory | None:
     """Return the outermost site directory that a path is or lies in."""
-    match = _SITE.fullmatch(path)
+    match = _SITE.fullmatch(path) if "-packages" in path else None
     return SiteDirectory(path=match["site"], python=match["version"]) if match else None
 
 
 def sites(paths: Iterable[str]) -> tuple[SiteDirectory, ...]:
-    """Return the site directories that some paths lie in."""
-    found = {site_of(path) for path in paths if path.endswith(("/site-packages", "/dist-packages"))}
+    """Return the site directories that some paths are or lie in."""
+    # some thousand folders hold a hundred thousand files
+    folders = {path if path.endswith("-packages") else path.rpartition("/")[0] for path in paths}
+    found = set(map(site_of, folders))
     return tuple(sorted(site for site in found if site is not None))
 
 
@@ -268,6 +271,9 @@ def _egg_requires(text: str) -> Iterator[str]:
 
 
 def _joined(directory: str, name: str) -> str:
+    usual = name[:1] not in _UNUSUAL_START and name[-1] != "/"
+    if usual and directory and "//" not in name and "/." not in name:
+        return f"{directory}/{name}"
     return posixpath.normpath(posixpath.join("/", directory, name)).lstrip("/")
 
 
@@ -277,7 +283,8 @@ def _recorded_sha256(text: str) -> str:
     if algorithm != "sha256":
         return ""
     try:
-        return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex()
+        standard = encoded.replace("-", "+").replace("_", "/")  # RFC 4648, section 5
+        return binascii.a2b_base64(standard + "=" * (-len(encoded) % 4)).hex()
     except (binascii.Error, ValueError):
         return ""
 

@@ -223,8 +223,9 @@ def interest(locked: Callable[[str], Node | None]) -> Interest:
     """
 
     def compared(path: str) -> bool:
-        # an installer's own files may differ from the wheel's, so nobody compares them
-        own = path.rpartition("/")[2] in ("RECORD", "INSTALLER", "REQUESTED")
+        # what an installer writes in words of its own, launchers among it, has no hash to compare
+        folder, _, name = path.rpartition("/")
+        own = name in ("RECORD", "INSTALLER", "REQUESTED") or folder.rpartition("/")[2] == "bin"
         return not own and locked(path) is not None
 
     return Interest(name="secrets", keep=SecretSearch, unless=compared)

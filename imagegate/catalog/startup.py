@@ -39,7 +39,9 @@ INTERESTS = (
 
 def is_startup(path: str) -> bool:
     """Say whether an interpreter obeys a file of this path, if its folder is searched."""
-    return bool(_PTH.fullmatch(path) or _CUSTOMIZE.fullmatch(path))
+    if path.endswith(".pth"):
+        return _PTH.fullmatch(path) is not None
+    return "customize" in path and _CUSTOMIZE.fullmatch(path) is not None
 
 
 def startup_files(collector: Collector, nodes: Iterable[Node]) -> tuple[StartupFile, ...]:
@@ -85,10 +87,14 @@ def interpreters(collector: Collector, nodes: Iterable[Node]) -> tuple[Interpret
     """List interpreters and virtual environments."""
     found = []
     for node in nodes:
-        program = _PROGRAM.fullmatch(node.path)
+        program = _PROGRAM.fullmatch(node.path) if "bin/python" in node.path else None
         if program is not None and node.kind in (Kind.FILE, Kind.SYMLINK):
             found.append(Interpreter(path=node.path, python=program["python"]))
-        elif _VENV.fullmatch(node.path) and node.kind is Kind.FILE:
+        elif (
+            node.path.endswith("pyvenv.cfg")
+            and _VENV.fullmatch(node.path)
+            and node.kind is Kind.FILE
+        ):
             content = (collector.extract("venv", node) or b"").decode("utf-8", "replace")
             shares = re.search(
                 r"^\s*include-system-site-packages\s*=\s*true\s*$",

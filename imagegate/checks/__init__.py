@@ -5,6 +5,7 @@ from __future__ import annotations
 from imagegate.checks import (
     base,
     config_moves,
+    copy_coverage,
     files_moves,
     native_abi,
     native_flashinfer,
@@ -41,6 +42,8 @@ CHECKS: tuple[Check, ...] = (
     config_moves.CHECK,
     files_moves.CHECK,
     secrets_leaked.CHECK,
+    copy_coverage.CONTEXT,
+    copy_coverage.COVERAGE,
     workspace_state.PRESENT,
     workspace_state.FRESH,
     waivers.CHECK,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.coverage.copying import Copying
     from imagegate.facts import Distribution, Facts
     from imagegate.lock import Lock, LockedAsset
     from imagegate.oci.digest import Digest
@@ -78,6 +79,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLibrary:
+    """What a running Python got when it asked for a library by name.
+
+    Attributes:
+        path: the file that was mapped, without leading slash.
+        code: what its version function answers.
+        with_torch: whether torch was loaded before, ``None`` where the image has none.
+    """
+
+    path: str
+    code: int
+    with_torch: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What an image said of itself when it ran.
 
@@ -86,12 +102,14 @@ class Observation:
         freeze: what ``pip freeze`` printed, ``None`` where there is no pip.
         distributions: name and version as ``importlib.metadata`` finds them, in its order.
         nccl: path of each library that could be asked, and its ``ncclGetVersion``.
+        loaded_nccl: which one is loaded under NCCL's name, ``None`` where none is.
     """
 
     path: tuple[str, ...]
     freeze: str | None
     distributions: tuple[tuple[str, str], ...]
     nccl: tuple[tuple[str, int], ...]
+    loaded_nccl: LoadedLibrary | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +128,7 @@ class Evidence:
         facts: facts of the merged system.
         collector: contents of chosen files of the added layers.
         today: the day of the judgement.
+        copying: what a build with the recipe's Dockerfile does to the assets.
         observation: what the image said when it ran, where it was asked.
     """
 
@@ -127,6 +146,7 @@ class Evidence:
     facts: Facts
     collector: Collector
     today: date
+    copying: Copying
     observation: Observation | None = None
 
     @cached_property

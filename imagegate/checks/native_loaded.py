@@ -121,6 +121,13 @@ def _vllm_choice(
     return loader.find(_NCCL, None)
 
 
+def nccl_choice(evidence: Evidence) -> Loaded:
+    """Say which copy a Python of the image gets under NCCL's name once torch, if any, is loaded."""
+    environment = evidence.settings.environment
+    found = choices(evidence.facts, evidence.tree, evidence.loader, environment)
+    return _vllm_choice(found.get(("torch", _NCCL)), evidence.tree, evidence.loader, environment)
+
+
 def judge_choices(evidence: Evidence, findings: Findings) -> Iterator[str]:
     """Compare which copies are loaded with the base's; yields a line for each."""
     facts = evidence.lock.base.facts

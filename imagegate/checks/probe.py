@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from imagegate.catalog.freeze import freeze
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+from imagegate.checks.native_loaded import nccl_choice
 
 if TYPE_CHECKING:
     from imagegate.checks.evidence import Observation
@@ -45,6 +46,7 @@ def _judge(evidence: Evidence) -> CheckReport:
         _judge_freeze(evidence, observation, findings),
         _judge_metadata(evidence, observation, findings),
         *_judge_nccl(evidence, observation, findings),
+        _judge_loaded(evidence, observation, findings),
     ]
     return findings.report(line for line in compared if line)
 
@@ -122,6 +124,34 @@ def _judge_nccl(evidence: Evidence, observation: Observation, findings: Findings
                 found=_version(code),
             )
     return compared
+
+
+def _judge_loaded(evidence: Evidence, observation: Observation, findings: Findings) -> str:
+    """Compare which NCCL a running Python loads by name with what the bytes say it loads."""
+    expected, found = nccl_choice(evidence), observation.loaded_nccl
+    locked = f"/{expected.path} ({expected.because})" if expected.path else "nothing"
+    if found is None or found.with_torch is False:
+        if expected.path:
+            findings.note(
+                "nccl-loaded-unknown",
+                expected.path,
+                "torch does not start where the image was run"
+                if found
+                else "no NCCL is loaded by its name where the image was run",
+                locked=locked,
+                found="unknown",
+            )
+        return ""
+    if found.path != expected.path:
+        findings.fail(
+            "nccl-loaded",
+            found.path,
+            "a running Python loads another NCCL than the image's bytes say",
+            locked=locked,
+            found=f"/{found.path} (ncclGetVersion {found.code})",
+            hint="something loads it first or redirects it: a start-up hook, a preloaded library",
+        )
+    return f"NCCL by its name: /{found.path}, ncclGetVersion {found.code}"
 
 
 def _version(code: int) -> str:

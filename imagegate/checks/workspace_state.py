@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.checks.evidence import Check, Evidence, Findings
-from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
+    from imagegate.lock import LockedAsset
+    from imagegate.rootfs import Node
     from imagegate.verdict import CheckReport
 
 
@@ -55,13 +56,16 @@ def _judge_fresh(evidence: Evidence) -> CheckReport:
     )
 
 
+def asset_node(evidence: Evidence, asset: LockedAsset) -> Node | None:
+    """Return what the image has where an asset belongs, links on the way followed."""
+    resolved = evidence.tree.resolve(asset.target)
+    return evidence.tree.get(resolved) if resolved else None
+
+
 def _judge_present(evidence: Evidence) -> CheckReport:
     findings = Findings("copy.present")
     for asset in evidence.lock.assets:
-        node = evidence.tree.get(asset.target)
-        if node is not None and node.kind is Kind.SYMLINK:
-            resolved = evidence.tree.resolve(asset.target)
-            node = evidence.tree.get(resolved) if resolved else None
+        node = asset_node(evidence, asset)
         if node is None:
             findings.fail(
                 "absent",

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     help="A file that steps can mount and that must not be in the image.",
 )
 @insecure_option
-@click.option("--details", is_flag=True, help="List every single comparison.")
+@click.option("--details", is_flag=True, help="List every comparison, and where each note is.")
 @workspace_option
 def command(
     name: str,

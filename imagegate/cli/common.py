@@ -51,6 +51,26 @@ def read_key(key: Path, passphrase_file: Path | None) -> Signer:
     return read_signer(key, passphrase=passphrase)
 
 
+def attested_options(command: _Command) -> _Command:
+    """Add ``--attested`` and ``--max-age``."""
+    attested = click.option(
+        "--attested",
+        "key",
+        metavar="KEYFILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
+    )
+    max_age = click.option(
+        "--max-age",
+        metavar="HOURS",
+        type=click.FloatRange(min=0),
+        default=168.0,
+        show_default=True,
+        help="How old a stored verdict may be.",
+    )
+    return attested(max_age(command))
+
+
 def insecure_option(command: _Command) -> _Command:
     """Add ``--insecure``."""
     return click.option(
@@ -79,6 +99,18 @@ def find_workspace(chosen: Path | None) -> Workspace:
     return Workspace.find((chosen or Path.cwd()).resolve())
 
 
+def workspace_if_any(chosen: Path | None) -> Workspace | None:
+    """Return the workspace if there is one, for commands that can do without."""
+    from imagegate.errors import UsageError
+
+    try:
+        return find_workspace(chosen)
+    except UsageError:
+        if chosen is not None:
+            raise
+        return None
+
+
 def cache_folder() -> Path:
     """Return the folder for downloads."""
     from imagegate.resolver.wheels import cache_folder as chosen
@@ -94,6 +126,14 @@ def describe_moved(moved: Moved) -> str:
         if moved.count(how)
     )
     return f"{moved.sent} bytes sent, {moved.received} bytes received; blobs: {ways}"
+
+
+def write_summary(text: str) -> None:
+    """Add Markdown to the job's summary, where GitHub Actions asks for one."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(text)
 
 
 def end_on_sigterm() -> None:

@@ -145,6 +145,12 @@ def _judge(request: Request, format_: str, *, fix: bool) -> int:
             click.echo(f"note: git-ignored and not copied, so no assets: {left}", err=True)
         if report.edits and not fix:
             click.echo("hint: `--fix` writes the proposed lines", err=True)
+        if report.unknown:
+            click.echo(
+                "hint: copy behind the line that leaves it open, or vouch with `--run-keeps PATH` "
+                "for a path that no RUN changes",
+                err=True,
+            )
     return 0 if all(report.covered for report in reports) else 1
 
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imagegate.cli.common import end_on_sigterm, reporter, workspace_option
+from imagegate.cli.common import (
+    end_on_sigterm,
+    reporter,
+    workspace_if_any,
+    workspace_option,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from imagegate.workspace import Workspace
 
 
 @click.command()
@@ -40,7 +43,7 @@ def command(
     found = difference(
         old,
         new,
-        workspace=_workspace(workspace),
+        workspace=workspace_if_any(workspace),
         platform=Platform.parse(platform) if platform else None,
         reporter=reporter(),
     )
@@ -51,14 +54,3 @@ def command(
         report = render_differences(found, limit=len(found) if everything else 20)
     click.echo(report, nl=False)
     return 1 if found else 0
-
-
-def _workspace(chosen: Path | None) -> Workspace | None:
-    """Return the workspace if there is one; two images need none."""
-    from imagegate.cli.common import find_workspace
-    from imagegate.errors import UsageError
-
-    try:
-        return find_workspace(chosen)
-    except UsageError:
-        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -12,9 +12,11 @@ from imagegate.cli.common import (
     find_workspace,
     insecure_option,
     workspace_option,
+    write_summary,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from imagegate.usecases.drift import Drift
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_recipe)
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="How standard output tells it; `github` annotates the recipes.",
 )
 @insecure_option
 @workspace_option
@@ -31,6 +38,7 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
     """Ask the registries whether each base's tag has moved and its digest is still served.
 
     Exit code 1: something drifted; 3: a registry could not be asked and nothing else drifted.
+    Inside GitHub Actions the job's summary gets a table too.
     """
     from imagegate.errors import UsageError
     from imagegate.usecases.drift import Answer, find_drift
@@ -40,8 +48,12 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
     if not chosen:
         raise UsageError("the workspace has no recipe", hint="write `images/NAME/image.toml`")
     drifts = [find_drift(found, name, insecure=insecure) for name in chosen]
+    write_summary(_table(drifts))
     if form == "json":
         click.echo(json.dumps([_document(drift) for drift in drifts], indent=2))
+    elif form == "github":
+        for line in _annotations(drifts):
+            click.echo(line)
     else:
         for drift in drifts:
             click.echo(f"{drift.recipe}  {drift.base or 'scratch'}")
@@ -50,6 +62,50 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
     if any(drift.has(Answer.DRIFTED) for drift in drifts):
         return 1
     return 3 if any(drift.has(Answer.UNKNOWN) for drift in drifts) else 0
+
+
+def _annotations(drifts: Sequence[Drift]) -> Iterator[str]:
+    from imagegate.report.github import annotation
+    from imagegate.usecases.drift import Answer
+
+    for drift in drifts:
+        for question in drift.questions:
+            text = f"{drift.base or 'scratch'}: {question.answer.value}: {question.detail}"
+            level: Literal["error", "warning", "notice"] = "notice"
+            if question.answer is Answer.DRIFTED:
+                level = "error"
+            elif question.answer is Answer.UNKNOWN:
+                level = "warning"
+            file = f"images/{drift.recipe}/image.toml"
+            yield annotation(level, file, f"drift: {question.asks}", text)
+
+
+def _table(drifts: Sequence[Drift]) -> str:
+    from imagegate.report.markdown import plain
+
+    lines = [
+        "## drift",
+        "",
+        "| recipe | base | asked | answer | found |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        "| "
+        + " | ".join(
+            plain(text)
+            for text in (
+                drift.recipe,
+                drift.base or "scratch",
+                question.asks,
+                question.answer.value,
+                question.detail,
+            )
+        )
+        + " |"
+        for drift in drifts
+        for question in drift.questions
+    ]
+    return "\n".join(lines) + "\n\n"
 
 
 def _document(drift: Drift) -> dict[str, object]:

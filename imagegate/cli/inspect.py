@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from imagegate.cli.common import end_on_sigterm, reporter
+from imagegate.cli.common import (
+    end_on_sigterm,
+    reporter,
+    workspace_if_any,
+    workspace_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
@@ -13,10 +23,12 @@ from imagegate.cli.common import end_on_sigterm, reporter
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
-def command(reference: str, platform: str | None, form: str) -> int:
+@workspace_option
+def command(reference: str, platform: str | None, form: str, workspace: Path | None) -> int:
     """Read the image REF from its bytes and print its facts.
 
-    REF is oci:FOLDER, docker-archive:FILE, or another place that images are read from.
+    REF is a recipe, whose build is meant, oci:FOLDER, docker-archive:FILE, or another place that
+    images are read from. What a locked base holds is taken from the lock.
     """
     from imagegate.oci.platform import Platform
     from imagegate.report.inspection import render_inspection, render_inspection_json
@@ -24,7 +36,9 @@ def command(reference: str, platform: str | None, form: str) -> int:
 
     end_on_sigterm()
     chosen = Platform.parse(platform) if platform else None
-    found = inspect_image(reference, platform=chosen, reporter=reporter())
+    found = inspect_image(
+        reference, platform=chosen, reporter=reporter(), workspace=workspace_if_any(workspace)
+    )
     report = render_inspection_json(found).decode() if form == "json" else render_inspection(found)
     click.echo(report, nl=False)
     return 0

@@ -12,6 +12,8 @@ from imagegate.usecases.profile import Engine
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from imagegate.profile import PublishedState
+
 
 def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a published profile's name in the shell."""
@@ -31,18 +33,40 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", shell_complete=_complete)
-@click.option("--json", "as_json", is_flag=True, help="Everything, who and when included.")
+@click.option("--json", "as_json", is_flag=True, help="Everything, who, when and why included.")
+@click.option(
+    "--history", is_flag=True, help="List what was published under this name, newest first."
+)
 @workspace_option
-def show(name: str, as_json: bool, workspace: Path | None) -> int:
-    """Write the published variables of profile NAME, as launchers read them."""
+def show(name: str, as_json: bool, history: bool, workspace: Path | None) -> int:
+    """Write the published variables of profile NAME, as launchers read them.
+
+    Who published them, when and why is told on standard error.
+    """
     from imagegate.oci.documents import canonical_json
     from imagegate.profile import encode_env
-    from imagegate.usecases.profile import show_profile
+    from imagegate.usecases.profile import profile_history
 
-    state = show_profile(find_workspace(workspace), name)
-    content = canonical_json(state.model_dump(mode="json")) if as_json else encode_env(state.env)
-    click.echo(content.decode(), nl=False)
+    states = profile_history(find_workspace(workspace), name)
+    if as_json:
+        documents = [state.model_dump(mode="json") for state in states]
+        click.echo(canonical_json(documents if history else documents[0]).decode(), nl=False)
+    elif history:
+        for state in states:
+            click.echo(_told(state))
+    else:
+        click.echo(_told(states[0]), err=True)
+        click.echo(encode_env(states[0].env).decode(), nl=False)
     return 0
+
+
+def _told(state: PublishedState) -> str:
+    """Say in one line what was published, when, by whom and why."""
+    what = "rolled back to" if state.rollback else "promoted"
+    return (
+        f"{state.promoted_at} {what} {state.env['IMAGE']} by {state.promoted_by}: "
+        f"{state.why or 'no reason given'}"
+    )
 
 
 @command.command()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import getpass
-from datetime import UTC, datetime
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from imagegate.cli.common import (
+    attested_options,
     complete_recipe,
     describe_moved,
     end_on_sigterm,
@@ -19,6 +22,11 @@ from imagegate.cli.common import (
     reporter,
     workspace_option,
 )
+
+if TYPE_CHECKING:
+    from imagegate.signing.keys import BundleSigner, Signer
+    from imagegate.usecases.promote import Trust
+    from imagegate.workspace import Workspace
 
 
 @click.command()
@@ -34,13 +42,29 @@ from imagegate.cli.common import (
 )
 @click.option("--rollback", is_flag=True, help="Publish the state before the current one again.")
 @click.option(
+    "--why", metavar="TEXT", default="", help="The reason in one line; the history keeps it."
+)
+@click.option(
     "--sign",
-    "key",
+    "signing_key",
     metavar="KEYFILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Sign the image and its statements with this private key, beside the image.",
 )
 @passphrase_option
+@click.option(
+    "--keyless",
+    is_flag=True,
+    help="Sign with the identity that the CI hands out, through Sigstore; "
+    "needs `imagegate[keyless]`.",
+)
+@click.option(
+    "--trust-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The Sigstore instance for --keyless, as ClientTrustConfig; the public one by default.",
+)
+@attested_options
 @insecure_option
 @workspace_option
 def command(
@@ -49,19 +73,24 @@ def command(
     to: str | None,
     base: str | None,
     rollback: bool,
-    key: Path | None,
+    why: str,
+    signing_key: Path | None,
     passphrase_file: Path | None,
+    keyless: bool,
+    trust_config: Path | None,
+    key: Path | None,
+    max_age: float,
     insecure: bool,
     workspace: Path | None,
 ) -> int:
     """Judge NAME again from its bytes and publish profiles/NAME.env; refuse unless PASSED.
 
     With --to, the added layers are pushed, the base's are mounted or copied, and the manifest is
-    read back and compared before a tag is set and the profile names it by digest. With --sign,
-    image and statements are signed where the image lies before the profile names it.
+    read back and compared before a tag is set and the profile names it by digest. With --sign or
+    --keyless, image and statements are signed where the image lies before the profile names it.
+    With --attested, a verdict that was signed before counts if everything about it is right.
     """
     from imagegate.errors import RefusedError, UsageError
-    from imagegate.profile import ProfileStore
     from imagegate.report.text import render_text
     from imagegate.usecases.promote import Push, promote_recipe
     from imagegate.usecases.transfer import Destination
@@ -69,14 +98,14 @@ def command(
     end_on_sigterm()
     found = find_workspace(workspace)
     found.recipe_path(name)
+    if not why.isprintable():
+        raise UsageError("`--why` takes one line of text")
     if rollback:
-        if key is not None:
+        if signing_key is not None or keyless or key is not None:
             raise UsageError("`--rollback` publishes what was promoted before; nothing is signed")
         if image is not None or to is not None:
             raise UsageError("`--rollback` takes the state that was published before, not an image")
-        state = ProfileStore(found.profiles()).rollback(name)
-        click.echo(f"published {state.env['IMAGE']} again, promoted at {state.promoted_at}")
-        return 0
+        return _roll_back(found, name, why)
     if base is not None and to is None:
         raise UsageError("`--base` says what to push; it needs `--to`")
     push = Push(to=Destination.parse(to), base=base, insecure=insecure) if to is not None else None
@@ -85,9 +114,11 @@ def command(
         name,
         image=image,
         promoted_at=datetime.now(UTC),
-        promoted_by=getpass.getuser(),
+        promoted_by=_person(),
         reporter=reporter(),
-        signer=read_key(key, passphrase_file) if key is not None else None,
+        why=why,
+        trust=_trust(key, max_age),
+        signer=_signer(signing_key, passphrase_file, trust_config, keyless=keyless),
         push=push,
         insecure=insecure,
     )
@@ -99,3 +130,45 @@ def command(
         click.echo(f"moved     {describe_moved(outcome.moved)}")
     click.echo(f"published {found.relative(outcome.profile)}")
     return 0
+
+
+def _roll_back(workspace: Workspace, name: str, why: str) -> int:
+    from imagegate.profile import ProfileStore
+    from imagegate.usecases.attest import timestamp
+
+    at = timestamp(datetime.now(UTC))
+    state = ProfileStore(workspace.profiles()).rollback(name, at=at, by=_person(), why=why)
+    click.echo(f"published {state.env['IMAGE']} again, promoted at {state.promoted_at}")
+    return 0
+
+
+def _person() -> str:
+    """Say who publishes: the account that started the workflow, or the user of this machine."""
+    if os.environ.get("GITHUB_ACTIONS") == "true" and os.environ.get("GITHUB_ACTOR"):
+        return os.environ["GITHUB_ACTOR"]
+    return getpass.getuser()
+
+
+def _trust(key: Path | None, max_age: float) -> Trust | None:
+    if key is None:
+        return None
+    from imagegate.signing.keys import read_verifier
+    from imagegate.usecases.promote import Trust
+
+    return Trust(verifier=read_verifier(key), max_age=timedelta(hours=max_age))
+
+
+def _signer(
+    key: Path | None, passphrase_file: Path | None, trust_config: Path | None, *, keyless: bool
+) -> Signer | BundleSigner | None:
+    from imagegate.errors import UsageError
+
+    if keyless and key is not None:
+        raise UsageError("`--sign` and `--keyless` are two ways to sign: give one")
+    if trust_config is not None and not keyless:
+        raise UsageError("`--trust-config` is about `--keyless`: give both")
+    if keyless:
+        from imagegate.signing.keyless import KeylessSigner
+
+        return KeylessSigner(trust_config)
+    return read_key(key, passphrase_file) if key is not None else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from imagegate.cli.common import (
+    attested_options,
     complete_recipe,
     find_workspace,
     insecure_option,
     reporter,
     workspace_option,
+    write_summary,
 )
 from imagegate.report.formats import Format
 
@@ -48,28 +49,16 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the report as one HTML file too, which needs no network to be read.",
 )
-@click.option(
-    "--attested",
-    "key",
-    metavar="KEYFILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
-)
-@click.option(
-    "--max-age",
-    metavar="HOURS",
-    type=click.FloatRange(min=0),
-    default=168.0,
-    show_default=True,
-    help="How old a stored verdict may be.",
-)
+@attested_options
 @click.option(
     "--static",
     is_flag=True,
     help="Need no image: are the locks whole, and made from the recipes as they are now.",
 )
 @click.option(
-    "--details", is_flag=True, help="List every single comparison (text only; JSON always does)."
+    "--details",
+    is_flag=True,
+    help="List every comparison, and where each note is (JSON always does).",
 )
 @click.option(
     "--only", multiple=True, metavar="CHECK", help="Run this check alone; may be given often."
@@ -259,7 +248,4 @@ def write_job_summary(verdicts: Sequence[Verdict]) -> None:
     from imagegate import __version__
     from imagegate.report.formats import render
 
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if summary:
-        with Path(summary).open("a", encoding="utf-8") as stream:
-            stream.write(render(verdicts, Format.MARKDOWN, version=__version__, details=False))
+    write_summary(render(verdicts, Format.MARKDOWN, version=__version__, details=False))

@@ -17,13 +17,16 @@ Modules, lowest first::
     transfer       BuildKit's second filter: only what the Dockerfile names is sent
     words          variable substitution and quote removal in one word
     dockerfile     Dockerfile -> instructions
+    forms          forms of instructions that moby refuses wherever they stand
     stages         instructions -> stages of operations with every word expanded
     placing        putting files into an image tree: what all builders share
     archives       tar archives that ADD unpacks
     copy_buildkit, copy_classic, copy_buildah   what COPY and ADD do, per family
     runs           which paths a RUN may touch
     evaluate       a Dockerfile and a context -> the tree of each stage
+    baseline       a locked base as the start of a stage
     verdict        assets and trees -> a verdict per asset, with the line that decided
     repair         verdicts -> the least edits of Dockerfile and ignore file
+    copying        what a recipe's own build does to its assets, for the gate
     render         reports as text, JSON and GitHub workflow commands
 """

@@ -6,7 +6,6 @@ archive. Members are listed here, never extracted.
 
 from __future__ import annotations
 
-import io
 import tarfile
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ _COMPRESSED = {
 }
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _HEADER = 512
-_NO_LIMIT = 1 << 62
 
 
 def list_members(context: Context, path: str) -> dict[str, Node] | None:
@@ -33,15 +31,16 @@ def list_members(context: Context, path: str) -> dict[str, Node] | None:
     Raises:
         NotKnownError: it is compressed in a way that is not read here.
     """
-    head = context.read(path, _HEADER)
+    with context.open(path) as opened:
+        head = opened.read(_HEADER)
     if head.startswith(_ZSTANDARD):
         raise NotKnownError(f"`{path}` is compressed with zstandard and was not looked into")
     packed = any(head.startswith(magic) for magic in _COMPRESSED)
     if not packed and (len(head) < _HEADER or not _is_tar_header(head)):
         return None
     try:
-        with tarfile.open(fileobj=io.BytesIO(context.read(path, _NO_LIMIT)), mode="r:*") as opened:
-            return {inside(member.name): _node(member) for member in opened if inside(member.name)}
+        with context.open(path) as opened, tarfile.open(fileobj=opened, mode="r:*") as archive:
+            return {inside(member.name): _node(member) for member in archive if inside(member.name)}
     except (tarfile.TarError, OSError, EOFError):
         return None
 

@@ -23,7 +23,9 @@ from imagegate.coverage.ignorefile import IgnoreFile, IgnoreLine
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    NotKnownError,
     Placed,
+    becloud_below,
     document_node,
     exists_for_sure,
     follow,
@@ -31,7 +33,15 @@ from imagegate.coverage.placing import (
     make_directories,
     put,
 )
-from imagegate.coverage.tree import Kind, Node, directory, lookup, walk
+from imagegate.coverage.tree import (
+    Kind,
+    LinkLoopError,
+    Node,
+    directory,
+    lookup,
+    resolve,
+    walk,
+)
 from imagegate.coverage.walk import ContextFilter, WalkState
 
 _MAX_LINKS = 16
@@ -71,12 +81,23 @@ def copy(job: Job, image: Node) -> None:
         items = found[written]
         copied = 0
         for item in items or ():
-            copied += _copy_item(work, written, item)
+            for again in _globbed_again(job, item):
+                copied += _copy_item(work, written, again)
         if items and not copied:
             raise BuildFailureError(
                 f"no items matching `{written}` copied ({len(items)} filtered out)",
                 source=items[0],
             )
+
+
+def _globbed_again(job: Job, item: str) -> list[str]:
+    """``copier.Get`` of older versions takes the name that a glob matched for a glob itself."""
+    if not job.profile.copier.globs_again:
+        return [item]
+    found = _go_glob(job.source.root, item)
+    if not found:
+        raise BuildFailureError(f"globs [/{item}] matched nothing", source=item)
+    return found
 
 
 def _filter(job: Job) -> ContextFilter:
@@ -95,7 +116,7 @@ def _filter(job: Job) -> ContextFilter:
 def _stat(job: Job, written: str) -> list[str] | None:
     """Return what a source matches; ``None`` for a glob without a match, which is no error yet."""
     path = clean("/" + written)[1:]
-    found = _glob(job.source.root, path, deep=job.profile.frontend.heredocs)
+    found = _glob(job.source.root, path, deep=job.profile.copier.deep_globs)
     if found:
         return found
     if any(character in path for character in "*?["):
@@ -152,7 +173,7 @@ def _go_glob(root: Node, pattern: str) -> list[str]:
     above = above.rstrip("/")
     found: list[str] = []
     for folder in _go_glob(root, above) if _has_meta(above) else [above]:
-        node = lookup(root, follow(root, folder))
+        node = _stat_node(root, folder)
         if node is None or node.kind is not Kind.DIRECTORY:
             continue
         for entry in sorted(node.children):
@@ -173,9 +194,17 @@ def _lstat(root: Node, path: str) -> Node | None:
     """Look at `path` with links followed in all but its last component."""
     above, name = split(path)
     if not name:
-        return root if not path else lookup(root, follow(root, path))
-    parent = lookup(root, follow(root, above.rstrip("/")))
+        return root if not path else _stat_node(root, path)
+    parent = _stat_node(root, above.rstrip("/"))
     return parent.children.get(name) if parent is not None else None
+
+
+def _stat_node(root: Node, path: str) -> Node | None:
+    """Look at `path` with links followed; links in a circle lead nowhere."""
+    try:
+        return lookup(root, resolve(root, path))
+    except LinkLoopError:
+        return None
 
 
 def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
@@ -191,9 +220,20 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
         must_be_directory = must_be_directory or kind is Kind.DIRECTORY or archive
         can_be_file = kind is Kind.FILE
     target = follow(image, inside(destination))
-    existing = exists_for_sure(image, target)
+    try:
+        existing = exists_for_sure(image, target)
+    except NotKnownError:
+        # what has to be a directory is made one, or the build fails: both leave no doubt
+        if not must_be_directory:
+            raise
+        existing = None
     folder, rename = target, ""
     above, name = split(inside(destination))
+    if name and existing is None:
+        dangling = _lstat(image, inside(destination))
+        if dangling is not None and dangling.kind is Kind.LINK:
+            # something is there, it is no file: so a directory is made where the link leads
+            must_be_directory = True
     if name and can_be_file:
         # a link at the destination is looked through, and replaced when a file takes its name
         written = _lstat(image, inside(destination))
@@ -320,9 +360,6 @@ def _copy_directory(work: _Work, item: str, found: Placed) -> int:
         is_link = linked is not None and linked.kind is Kind.LINK
         target = join(target, _kept_name(work.job, found.path if is_link else item))
         make_directories(work.image, target)
-    here = lookup(work.image, target)
-    if here is not None and here.kind is Kind.DIRECTORY:
-        here.doubt = here.doubt or found.node.doubt
     return _copy_entries(work, found, target, state)
 
 
@@ -350,6 +387,10 @@ def _copy_renamed(work: _Work, found: Placed, state: WalkState) -> int:
 def _copy_entries(work: _Work, found: Placed, target: str, state: WalkState) -> int:
     """Copy what the ignore lines leave of a directory; return the number of entries."""
     copied = 0
+    here = lookup(work.image, target)
+    if found.node.doubt and here is not None and here.kind is Kind.DIRECTORY:
+        # what is not known of the source may lie over what is here
+        becloud_below(here, found.node.doubt)
     for name in sorted(found.node.children):
         child = found.node.children[name]
         origin = f"{found.path}/{name}" if found.path else name

@@ -20,6 +20,8 @@ from imagegate.coverage.patterns import Rule, compile_rule
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    NotKnownError,
+    becloud_below,
     document_node,
     exists_for_sure,
     follow,
@@ -144,7 +146,14 @@ def _target(job: Job, image: Node, written: str, *, is_directory: bool) -> str:
     ensured = above if last not in ("", ".") and not job.into_directory else destination
     make_directories(image, follow(image, inside(ensured)))
     target = follow(image, inside(clean(destination)))
-    existing = exists_for_sure(image, target)
+    existing: Node | None
+    try:
+        existing = exists_for_sure(image, target)
+    except NotKnownError:
+        # a directory goes into one that is there, or makes it
+        if not is_directory:
+            raise
+        existing = None
     if not is_directory and existing is not None and existing.kind is Kind.DIRECTORY:
         target = f"{target}/{base(written)}" if target else base(written)
     new_directory = is_directory and existing is None
@@ -207,7 +216,8 @@ class _Copier:
         if node.doubt:
             known = lookup(self._image, target)
             if known is not None and known.kind is Kind.DIRECTORY:
-                known.doubt = known.doubt or node.doubt
+                # what is not known of the source may lie over what is here
+                becloud_below(known, node.doubt)
         for name in sorted(node.children):
             child = node.children[name]
             inner = f"{relative}/{name}" if relative else name
@@ -302,7 +312,10 @@ def _merge(image: Node, layer: Node) -> None:
         existing = lookup(image, path)
         if node.kind is not Kind.DIRECTORY:
             put(image, path, node)
-        elif existing is None or existing.kind is not Kind.DIRECTORY:
+        elif existing is not None and existing.kind is Kind.DIRECTORY:
+            if node.doubt:
+                becloud_below(existing, node.doubt)
+        else:
             above = lookup(image, split(path)[0].rstrip("/"))
             assert above is not None
-            put(image, path, directory(doubt=above.doubt))
+            put(image, path, directory(doubt=node.doubt or above.doubt))

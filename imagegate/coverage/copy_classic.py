@@ -8,6 +8,7 @@ from imagegate.coverage.gopath import BadPatternError, base, has_wildcards, insi
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    becloud_below,
     exists_for_sure,
     follow,
     image_node,
@@ -94,7 +95,9 @@ def _copy_one(job: Job, written: str, image: Node) -> None:
 def _copy_directory(job: Job, node: Node, path: str, image: Node, target: str) -> None:
     """The directory goes through a tar stream: directories merge, anything else is replaced."""
     here = make_directories(image, target)
-    here.doubt = here.doubt or node.doubt
+    if node.doubt:
+        # what is not known of the source may lie over what is here
+        becloud_below(here, node.doubt)
     for inner, child in walk(node):
         goal = f"{target}/{inner}" if target else inner
         existing = lookup(image, goal)
@@ -103,6 +106,8 @@ def _copy_directory(job: Job, node: Node, path: str, image: Node, target: str) -
             put(image, goal, image_node(job, child, origin))
         elif existing is None or existing.kind is not Kind.DIRECTORY:
             put(image, goal, directory(doubt=here.doubt or child.doubt))
+        elif child.doubt:
+            becloud_below(existing, child.doubt)
 
 
 def _unpack(job: Job, node: Node, path: str, image: Node, target: str) -> bool:

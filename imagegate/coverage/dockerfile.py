@@ -77,6 +77,7 @@ class Instruction:
         line: first line, from 1.
         end: last line, heredocs included.
         trigger: the instruction that ONBUILD holds back.
+        refused: why the instruction is refused, where reading its line already says so.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Instruction:
     line: int
     end: int
     trigger: Instruction | None = None
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,12 +237,18 @@ class _Parser:
         )
 
     def _onbuild(self, rest: str, start: int) -> Instruction:
-        if not rest:
-            raise self._error("ONBUILD requires an instruction", start)
-        trigger = self._split(rest, start)
-        if trigger.name in {"ONBUILD", "FROM", "MAINTAINER"}:
-            raise self._error(f"`{trigger.name}` is not allowed as an ONBUILD trigger", start)
-        return Instruction(name="ONBUILD", rest=rest, line=start, end=self._at, trigger=trigger)
+        trigger = self._split(rest, start) if rest else None
+        refused = "" if trigger else "ONBUILD requires at least one argument"
+        if trigger is not None and trigger.name in {"ONBUILD", "FROM", "MAINTAINER"}:
+            refused = f"`{trigger.name}` is not allowed as an ONBUILD trigger"
+        return Instruction(
+            name="ONBUILD",
+            rest=rest,
+            line=start,
+            end=self._at,
+            trigger=trigger,
+            refused=refused,
+        )
 
     def _documents(self, line: str) -> tuple[Heredoc, ...]:
         """Take the lines of every heredoc that `line` announces."""
@@ -310,7 +318,8 @@ def _json_prefix(name: str, rest: str) -> tuple[str, ...] | None:
     except ValueError:
         return None
     if not all(isinstance(item, str) for item in array):
-        return None
+        # a builder that reads the array alone refuses it: no words are too few
+        return ()
     return tuple(str(item) for item in array)
 
 
@@ -321,8 +330,8 @@ def _json_array(rest: str) -> list[str] | None:
         array = json.loads(rest)
     except ValueError:
         return None
-    if not isinstance(array, list) or not all(isinstance(item, str) for item in array):
-        return None
+    if not all(isinstance(item, str) for item in array):
+        raise WordError("arrays in JSON form must be comprised of strings only")
     return [str(item) for item in array]
 
 

@@ -21,9 +21,10 @@ from imagegate.coverage.placing import (
     becloud,
     follow,
     make_directories,
+    require_certain,
 )
-from imagegate.coverage.profiles import Family, Profile, with_syntax
-from imagegate.coverage.runs import touched_by
+from imagegate.coverage.profiles import Family, Profile, StageNumbers, with_syntax
+from imagegate.coverage.runs import EVERYTHING, touched_by
 from imagegate.coverage.stages import (
     BaseConfig,
     Copy,
@@ -34,12 +35,21 @@ from imagegate.coverage.stages import (
     Workdir,
 )
 from imagegate.coverage.transfer import TransferError, narrow
-from imagegate.coverage.tree import BaseDoubt, Context, Kind, Node, clone, directory, lookup
+from imagegate.coverage.tree import (
+    BaseDoubt,
+    Context,
+    Kind,
+    LineDoubt,
+    Node,
+    clone,
+    directory,
+    lookup,
+)
 from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from imagegate.coverage.dockerfile import Dockerfile
 
@@ -142,24 +152,22 @@ class _Evaluator:
         self._stages = reader.read()
         self._filter = ContextFilter(build.main.ignore, build.profile)
         self._trees: dict[int, Node] = {}
-        self._failures: list[Failure] = []
+        self._failures: list[Failure] = list(reader.failures)
         self._sources: dict[str, Source] = {}
 
     def run(self) -> Evaluation:
         target = self._target()
-        self._check_references()
         needed = self._needed(target)
-        order = sorted(needed)
-        self._read_by = [
-            operation
-            for index in order
-            for operation in self._stages[index].operations
-            if isinstance(operation, Copy | Run)
-        ]
-        for index in order:
+        lazy = self._profile.family is Family.BUILDAH
+        self._check_references(sorted(needed) if lazy else range(len(self._stages)))
+        self._read_by = self._reading(needed)
+        for index in sorted(needed):
             self._stage(self._stages[index])
-        # stages that are not built are still looked at: "only in another stage" is an answer
+        # stages that are not built are still looked at, as if they were: "only in another stage"
+        # is an answer
         spare = list(self._failures)
+        self._sources.clear()
+        self._read_by = self._reading(range(len(self._stages)))
         for stage in self._stages:
             if stage.index not in self._trees:
                 self._stage(stage)
@@ -172,20 +180,40 @@ class _Evaluator:
             filter=self._filter,
         )
 
+    def _reading(self, stages: Iterable[int]) -> list[Copy | Run]:
+        """Return the operations of `stages` that read a context."""
+        return [
+            operation
+            for index in sorted(stages)
+            for operation in self._stages[index].operations
+            if isinstance(operation, Copy | Run)
+        ]
+
     def _target(self) -> int:
         wanted = self._build.target
         if wanted is None:
             return len(self._stages) - 1
-        for stage in reversed(self._stages):
-            if stage.name and stage.name.lower() == wanted.lower():
-                return stage.index
-        if wanted.isdigit() and int(wanted) < len(self._stages):
-            return int(wanted)
+        frontend = self._profile.frontend
+        named = [stage.index for stage in self._stages if self._is_called(stage, wanted)]
+        if named:
+            return named[0] if frontend.first_target_wins else named[-1]
         names = ", ".join(f"`{stage.name}`" for stage in self._stages if stage.name)
         raise CoverageError(
             f"{self._build.dockerfile.path}: no stage `{wanted}`",
             hint=f"stages of this file: {names or 'none has a name'}",
         )
+
+    def _is_called(self, stage: Stage, wanted: str) -> bool:
+        """Say whether ``--target=wanted`` may mean `stage`."""
+        frontend = self._profile.frontend
+        numbered = frontend.target_numbers is StageNumbers.ALL or (
+            frontend.target_numbers is StageNumbers.UNNAMED and not stage.name
+        )
+        if numbered and wanted == str(stage.index):
+            return True
+        if frontend.stage_names_fold_case:
+            return bool(stage.name) and stage.name.lower() == wanted.lower()
+        return bool(stage.name) and stage.name == wanted
 
     # -- references between stages
 
@@ -196,7 +224,10 @@ class _Evaluator:
         folds = self._profile.frontend.stage_names_fold_case
         wanted = name.lower() if folds else name
         for stage in reversed(self._stages):
-            if stage.name and (stage.name.lower() if folds else stage.name) == wanted:
+            called = stage.name.lower() if folds else stage.name
+            if not called and self._profile.family is Family.BUILDAH:
+                called = str(stage.index)
+            if called and called == wanted:
                 return stage.index
         if name.isdigit():
             return int(name)
@@ -215,9 +246,9 @@ class _Evaluator:
                     found.append((operation.line, index))
         return found
 
-    def _check_references(self) -> None:
-        """Indexes out of range and circles fail a build even in stages that nobody needs."""
-        for stage in self._stages:
+    def _check_references(self, stages: Iterable[int]) -> None:
+        """Indexes out of range and circles fail a build, in Docker even where nobody needs them."""
+        for stage in (self._stages[index] for index in stages):
             for line, index in self._references(stage):
                 if index >= len(self._stages):
                     self._fail(line, f"invalid stage index `{index}`")
@@ -238,7 +269,7 @@ class _Evaluator:
     def _needed(self, target: int) -> set[int]:
         if not self._profile.frontend.skips_unneeded_stages:
             return set(range(target + 1))
-        return {target} | self._reachable(target)
+        return {target} | {index for index in self._reachable(target) if index < len(self._stages)}
 
     # -- sources
 
@@ -339,12 +370,13 @@ class _Evaluator:
             case Workdir():
                 if operation.path is None:
                     return
-                try:
-                    make_directories(tree, follow(tree, inside(operation.path)))
-                except BuildFailureError:
+                path = follow(tree, inside(operation.path))
+                if self._profile.family is Family.BUILDAH:
                     # buildah leaves a file where it is and goes on
-                    if self._profile.family is not Family.BUILDAH:
-                        raise
+                    there = lookup(tree, path)
+                    if there is not None and there.kind is not Kind.DIRECTORY:
+                        return
+                make_directories(tree, path)
             case Run():
                 self._run(operation, tree)
             case Copy():
@@ -358,30 +390,54 @@ class _Evaluator:
                 source = self._main()
                 if lookup(source.root, follow(source.root, path)) is None:
                     raise BuildFailureError(f"`--mount`: `/{path}` not found", source=path)
-        touched = touched_by(operation.text, operation.words, operation.workdir)
-        reason = f"RUN in line {operation.line} may change it"
+            if self._profile.family is Family.BUILDAH and "target" in options:
+                # buildah 1.28 removes the target after the step
+                becloud(
+                    tree,
+                    inside(options["target"]),
+                    LineDoubt.at(operation.line, f"line {operation.line} mounts over it"),
+                )
+        touched = (
+            EVERYTHING
+            if operation.foreign_shell
+            else touched_by(operation.text, operation.words, operation.workdir)
+        )
+        reason = LineDoubt.at(operation.line, f"RUN in line {operation.line} may change it")
         kept = [inside(path) for path in self._build.run_keeps]
         if touched.paths is None:
             _becloud_but(tree, "", reason, kept)
             return
         for path in touched.paths:
-            _becloud_but(tree, inside(path), reason, kept)
+            # a command that names a path through a link changes what the link leads to
+            named = inside(path)
+            for reached in dict.fromkeys((named, follow(tree, named))):
+                _becloud_but(tree, reached, reason, kept)
 
     def _copy(self, operation: Copy, stage: Stage, tree: Node) -> None:
         destination = self._destination(operation)
         if destination is None:
-            becloud(tree, "", f"where line {operation.line} copies to is not known")
+            becloud(
+                tree,
+                "",
+                LineDoubt.at(operation.line, f"where line {operation.line} copies to is not known"),
+            )
             return
         target, into = destination
         if operation.doubt:
-            becloud(tree, "", f"line {operation.line}: {operation.doubt}")
+            becloud(
+                tree, "", LineDoubt.at(operation.line, f"line {operation.line}: {operation.doubt}")
+            )
             return
         local = tuple(src for src in operation.sources if not src.startswith(_REMOTE))
         remote = [src for src in operation.sources if src.startswith(_REMOTE)]
         if remote and not operation.add:
             raise BuildFailureError("source can't be a URL for COPY")
         for url in remote:
-            becloud(tree, inside(target), f"line {operation.line} fetches `{url}`")
+            becloud(
+                tree,
+                inside(target),
+                LineDoubt.at(operation.line, f"line {operation.line} fetches `{url}`"),
+            )
         if not local and not operation.documents:
             return
         source = self._source(operation, stage, tree, inside(target))
@@ -420,9 +476,16 @@ class _Evaluator:
             Family.BUILDAH: copy_buildah.copy,
         }[self._profile.family]
         try:
+            if source.context is None:
+                for written in local:
+                    require_certain(source.root, written)
             act(job, tree)
         except NotKnownError as unknown:
-            becloud(tree, inside(target), f"line {operation.line}: {unknown}")
+            becloud(
+                tree,
+                inside(target),
+                LineDoubt.at(operation.line, f"line {operation.line}: {unknown}"),
+            )
 
     def _destination(self, operation: Copy) -> tuple[str, bool] | None:
         """Return the absolute destination and whether it is written as a directory."""
@@ -458,7 +521,13 @@ class _Evaluator:
                 raise BuildFailureError(
                     f"no stage `{name}`: this builder tells upper from lower case in names"
                 )
-            becloud(tree, target, f"line {operation.line} copies from the image `{name}`")
+            becloud(
+                tree,
+                target,
+                LineDoubt.at(
+                    operation.line, f"line {operation.line} copies from the image `{name}`"
+                ),
+            )
             return None
         if index >= len(self._stages) or index >= stage.index:
             raise BuildFailureError(f"stage `{name}` is not built before stage {stage.index}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import split
+from imagegate.coverage.gopath import inside, split
 from imagegate.coverage.tree import (
     BaseDoubt,
     Context,
@@ -202,9 +202,53 @@ def exists_for_sure(root: Node, path: str) -> Node | None:
     return here
 
 
-def becloud(root: Node, path: str, doubt: str) -> None:
-    """Mark everything at and below `path` as not certain."""
+def require_certain(root: Node, written: str) -> None:
+    """Make sure that what a source names in a stage does not hang on what is not known.
+
+    Args:
+        root: the stage's tree.
+        written: a path or glob.
+
+    Raises:
+        NotKnownError: something that is not listed may be meant too.
+    """
     here = root
+    parts = inside(written).split("/") if inside(written) else []
+    done = ""
+    for number, part in enumerate(parts):
+        if any(character in part for character in "*?["):
+            rest = parts[number:]
+            depth = None if "**" in rest else len(rest) - 1
+            doubt = _doubt_in(here, depth)
+            if doubt:
+                raise NotKnownError(f"what `{written}` matches is not known: {doubt}")
+            return
+        known = exists_for_sure(root, follow(root, f"{done}/{part}".lstrip("/")))
+        if known is None:
+            return
+        here, done = known, f"{done}/{part}".lstrip("/")
+
+
+def _doubt_in(node: Node, depth: int | None) -> str | None:
+    """Return the first doubt of a directory at most `depth` levels below `node`."""
+    if node.kind is not Kind.DIRECTORY:
+        return None
+    if node.doubt:
+        return node.doubt
+    if depth == 0:
+        return None
+    below = None if depth is None else depth - 1
+    doubts = (_doubt_in(child, below) for child in node.children.values())
+    return next(filter(None, doubts), None)
+
+
+def becloud(root: Node, path: str, doubt: str) -> None:
+    """Mark everything at and below `path` as not certain, links on the way followed."""
+    here = root
+    try:
+        path = resolve(root, path)
+    except LinkLoopError:
+        path = ""
     parts = path.split("/") if path else []
     for part in parts:
         child = here.children.get(part)
@@ -212,15 +256,16 @@ def becloud(root: Node, path: str, doubt: str) -> None:
             here.children[part] = directory(doubt=doubt)
             return
         here = child
-    _becloud_below(here, doubt)
+    becloud_below(here, doubt)
 
 
-def _becloud_below(node: Node, doubt: str) -> None:
+def becloud_below(node: Node, doubt: str) -> None:
+    """Mark everything below the directory `node` as not certain, and that there may be more."""
     if node.doubt is None or isinstance(node.doubt, BaseDoubt):
         node.doubt = doubt
     for name, child in node.children.items():
         if child.kind is Kind.DIRECTORY:
-            _becloud_below(child, doubt)
+            becloud_below(child, doubt)
         elif not child.doubt:
             node.children[name] = Node(
                 kind=child.kind,

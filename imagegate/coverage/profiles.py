@@ -47,6 +47,14 @@ class Algorithm(Enum):
     COPIER = "buildah copier: last match wins on the full path, text prefixes only"
 
 
+class StageNumbers(Enum):
+    """Which stages ``--target`` names by their number."""
+
+    NONE = "none"
+    UNNAMED = "those without a name"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontend:
     """What a Dockerfile may say and what it then means.
@@ -65,6 +73,8 @@ class Frontend:
         skips_unneeded_stages: a stage that the target does not need is not built.
         lenient_json: text behind a JSON array is not looked at.
         without_effect: flags that are taken and do nothing.
+        target_numbers: which stages ``--target`` names by number.
+        first_target_wins: of two stages with the name in ``--target`` the first is built.
         merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
             store accepts the flag and copies as without it.
     """
@@ -83,6 +93,21 @@ class Frontend:
     merges_links: bool = True
     lenient_json: bool = False
     without_effect: frozenset[str] = frozenset()
+    target_numbers: StageNumbers = StageNumbers.NONE
+    first_target_wins: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copier:
+    """What buildah's copier does with globs.
+
+    Attributes:
+        deep_globs: ``**`` in a source is any depth.
+        globs_again: the name that a glob matched is taken for a glob once more.
+    """
+
+    deep_globs: bool = False
+    globs_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +124,7 @@ class Profile:
         opener_checks: the file opener applies last-match-wins on its own, so that a file which
             the walk keeps can arrive with 0 bytes (BuildKit since 0.13).
         frontend: what its Dockerfile may say.
+        copier: what its sources mean, where it is buildah.
     """
 
     name: str
@@ -109,10 +135,71 @@ class Profile:
     algorithm: Algorithm
     opener_checks: bool = False
     frontend: Frontend = field(repr=False)
+    copier: Copier = Copier()
 
 
+_FLAGS_20 = frozenset({"from", "chown"})
 _BUILDKIT_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
-_ADD_ONLY = frozenset({"keep-git-dir", "checksum", "unpack"})
+_ADD_ONLY = frozenset({"keep-git-dir", "checksum"})
+
+_BUILDKIT_FRONTEND = Frontend(
+    heredocs=True,
+    flags=_BUILDKIT_FLAGS | _ADD_ONLY | {"unpack"},
+    modern_words=True,
+    plain_defaults=True,
+    dot_is_directory=True,
+    arg_beats_env=True,
+    args_inherited=True,
+)
+_BUILDKIT_20_FRONTEND = replace(
+    _BUILDKIT_FRONTEND,
+    heredocs=False,
+    flags=_FLAGS_20 | {"chmod"},
+    modern_words=False,
+    plain_defaults=False,
+    dot_is_directory=False,
+    lenient_json=True,
+)
+_CLASSIC_FRONTEND = replace(
+    _BUILDKIT_FRONTEND,
+    flags=_FLAGS_20 | {"link", "exclude", "keep-git-dir"},
+    without_effect=frozenset({"exclude"}),
+    dot_is_directory=False,
+    arg_beats_env=False,
+    args_inherited=False,
+    stage_names_unique=True,
+    skips_unneeded_stages=False,
+    first_target_wins=True,
+)
+_CLASSIC_20_FRONTEND = replace(
+    _CLASSIC_FRONTEND,
+    heredocs=False,
+    flags=_FLAGS_20,
+    without_effect=frozenset(),
+    modern_words=False,
+    plain_defaults=False,
+    lenient_json=True,
+)
+_BUILDAH_FRONTEND = replace(
+    _BUILDKIT_FRONTEND,
+    flags=_BUILDKIT_FLAGS | _ADD_ONLY,
+    plain_defaults=False,
+    arg_beats_env=False,
+    lenient_json=True,
+    stage_names_fold_case=False,
+    runs_onbuild=False,
+    target_numbers=StageNumbers.ALL,
+)
+_BUILDAH_128_FRONTEND = replace(
+    _BUILDAH_FRONTEND,
+    heredocs=False,
+    flags=_FLAGS_20 | {"chmod"},
+    modern_words=False,
+    dot_is_directory=False,
+    args_inherited=False,
+    target_numbers=StageNumbers.UNNAMED,
+    first_target_wins=True,
+)
 
 BUILDKIT = Profile(
     name="buildkit",
@@ -122,15 +209,7 @@ BUILDKIT = Profile(
     grammar=Grammar.MOBY,
     algorithm=Algorithm.FSUTIL,
     opener_checks=True,
-    frontend=Frontend(
-        heredocs=True,
-        flags=_BUILDKIT_FLAGS | _ADD_ONLY,
-        modern_words=True,
-        plain_defaults=True,
-        dot_is_directory=True,
-        arg_beats_env=True,
-        args_inherited=True,
-    ),
+    frontend=_BUILDKIT_FRONTEND,
 )
 BUILDKIT_20 = Profile(
     name="buildkit-20.10",
@@ -139,16 +218,7 @@ BUILDKIT_20 = Profile(
     reader=Reader.MOBY,
     grammar=Grammar.DOCKER_20,
     algorithm=Algorithm.FSUTIL_20,
-    frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown", "chmod"}),
-        modern_words=False,
-        plain_defaults=False,
-        dot_is_directory=False,
-        arg_beats_env=True,
-        args_inherited=True,
-        lenient_json=True,
-    ),
+    frontend=_BUILDKIT_20_FRONTEND,
 )
 CLASSIC = Profile(
     name="classic",
@@ -157,38 +227,15 @@ CLASSIC = Profile(
     reader=Reader.MOBY,
     grammar=Grammar.MOBY,
     algorithm=Algorithm.TAR,
-    frontend=Frontend(
-        heredocs=True,
-        flags=frozenset({"from", "chown", "link", "exclude", "keep-git-dir"}),
-        modern_words=True,
-        plain_defaults=True,
-        dot_is_directory=False,
-        arg_beats_env=False,
-        args_inherited=False,
-        without_effect=frozenset({"exclude"}),
-        stage_names_unique=True,
-        skips_unneeded_stages=False,
-    ),
+    frontend=_CLASSIC_FRONTEND,
 )
-CLASSIC_20 = Profile(
+CLASSIC_20 = replace(
+    CLASSIC,
     name="classic-20.10",
     title="classic builder of Docker 20.10",
-    family=Family.CLASSIC,
-    reader=Reader.MOBY,
     grammar=Grammar.DOCKER_20,
     algorithm=Algorithm.TAR_20,
-    frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown"}),
-        modern_words=False,
-        plain_defaults=False,
-        dot_is_directory=False,
-        arg_beats_env=False,
-        args_inherited=False,
-        lenient_json=True,
-        stage_names_unique=True,
-        skips_unneeded_stages=False,
-    ),
+    frontend=_CLASSIC_20_FRONTEND,
 )
 BUILDAH = Profile(
     name="buildah",
@@ -197,38 +244,15 @@ BUILDAH = Profile(
     reader=Reader.IMAGEBUILDER,
     grammar=Grammar.STORAGE,
     algorithm=Algorithm.COPIER,
-    frontend=Frontend(
-        heredocs=True,
-        flags=_BUILDKIT_FLAGS | frozenset({"keep-git-dir", "checksum"}),
-        modern_words=True,
-        plain_defaults=False,
-        dot_is_directory=True,
-        arg_beats_env=False,
-        args_inherited=True,
-        lenient_json=True,
-        stage_names_fold_case=False,
-        runs_onbuild=False,
-    ),
+    frontend=_BUILDAH_FRONTEND,
+    copier=Copier(deep_globs=True),
 )
-BUILDAH_128 = Profile(
+BUILDAH_128 = replace(
+    BUILDAH,
     name="buildah-1.28",
     title="buildah 1.28",
-    family=Family.BUILDAH,
-    reader=Reader.IMAGEBUILDER,
-    grammar=Grammar.STORAGE,
-    algorithm=Algorithm.COPIER,
-    frontend=Frontend(
-        heredocs=False,
-        flags=frozenset({"from", "chown", "chmod"}),
-        modern_words=False,
-        plain_defaults=False,
-        dot_is_directory=False,
-        arg_beats_env=False,
-        args_inherited=True,
-        lenient_json=True,
-        stage_names_fold_case=False,
-        runs_onbuild=False,
-    ),
+    frontend=_BUILDAH_128_FRONTEND,
+    copier=Copier(globs_again=True),
 )
 
 PROFILES: dict[str, Profile] = {
@@ -246,6 +270,38 @@ def find_profile(name: str) -> Profile:
     if name not in PROFILES:
         raise UsageError(f"no builder `{name}`", hint=f"known builders: {', '.join(PROFILES)}")
     return PROFILES[name]
+
+
+# docker 23 took BuildKit 0.10 in, podman 5 buildah 1.35
+_MODERN_DOCKER = 23
+_MODERN_PODMAN = 5
+
+
+def profile_of_engine(builder: str, version: str) -> Profile:
+    """Return what an engine builds as.
+
+    Args:
+        builder: ``buildx``, ``buildkit``, ``classic`` or ``podman``.
+        version: of the docker daemon or of podman; one that cannot be read is taken for current.
+    """
+    major = version.partition(".")[0]
+    number = int(major) if major.isdigit() else None
+    if builder == "podman":
+        return BUILDAH if number is None or number >= _MODERN_PODMAN else BUILDAH_128
+    modern = number is None or number >= _MODERN_DOCKER
+    if builder == "classic":
+        return CLASSIC if modern else CLASSIC_20
+    if modern:
+        return BUILDKIT
+    if builder == "buildx":
+        # the plugin filters the context, the daemon's older frontend reads the Dockerfile
+        return replace(
+            BUILDKIT,
+            name="buildx-20.10",
+            title="buildx on Docker 20.10",
+            frontend=BUILDKIT_20.frontend,
+        )
+    return BUILDKIT_20
 
 
 _SYNTAX = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::(?P<tag>[\w.-]+))?(?:@.*)?")

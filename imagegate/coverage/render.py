@@ -44,6 +44,15 @@ class FileReport:
         """Every asset is covered with every builder; no assets are no coverage."""
         return bool(self.judgements) and all(judgement.covered for judgement in self.judgements)
 
+    @property
+    def unknown(self) -> bool:
+        """Of some asset it is not known where it ends."""
+        return any(
+            verdict.outcome is Outcome.UNKNOWN
+            for judgement in self.judgements
+            for verdict in judgement.verdicts
+        )
+
 
 def explain(verdict: AssetVerdict) -> str:
     """Return one clause: outcome, reason, line, and what would be next."""
@@ -109,8 +118,8 @@ def _verdict_lines(combined: Combined) -> Iterator[str]:
         yield explain(combined.verdicts[0])
         return
     yield "builders disagree:"
-    for verdict in combined.verdicts:
-        yield f"  {verdict.builder}: {explain(verdict)}"
+    for text, builders in _alike(combined):
+        yield f"  {', '.join(builders)}: {text}"
 
 
 def to_github(reports: Sequence[FileReport]) -> str:
@@ -123,7 +132,7 @@ def to_github(reports: Sequence[FileReport]) -> str:
             bad = next(verdict for verdict in combined.verdicts if not verdict.covered)
             place = bad.place or Place(path=report.dockerfile, line=1)
             said = "; ".join(
-                f"{verdict.builder}: {explain(verdict)}" for verdict in combined.verdicts
+                f"{', '.join(builders)}: {text}" for text, builders in _alike(combined)
             )
             message = f"{combined.asset.path}: {said}"
             lines.append(
@@ -131,6 +140,14 @@ def to_github(reports: Sequence[FileReport]) -> str:
                 f"title=COPY coverage::{_message(message)}"
             )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _alike(combined: Combined) -> list[tuple[str, list[str]]]:
+    """Group the builders that say the same of an asset."""
+    grouped: dict[str, list[str]] = {}
+    for verdict in combined.verdicts:
+        grouped.setdefault(explain(verdict), []).append(verdict.builder)
+    return list(grouped.items())
 
 
 def _message(text: str) -> str:

@@ -36,6 +36,7 @@ _BOUNDED = frozenset(["rm", "rmdir", "mkdir", "mv", "cp", "ln", "touch", "instal
 """Commands that change only paths they name, and what lies below these."""
 
 _SEPARATORS = frozenset({"&&", "||", ";", "\n", "|", "&"})
+_ELSE = _SEPARATORS - {"&&"}
 _REDIRECTIONS = frozenset({">", ">>", ">|", "&>"})
 
 
@@ -59,7 +60,7 @@ def touched_by(text: str, words: tuple[str, ...], workdir: str | None) -> Touche
     """
     if words:
         return _simple(list(words), workdir)
-    if any(mark in text for mark in ("$", "`", "<<", "{", "(")):
+    if any(mark in text for mark in ("$", "`", "<<", "{", "(", "~")):
         return EVERYTHING
     lexer = shlex.shlex(text.replace("\n", ";"), posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split = True
@@ -70,7 +71,9 @@ def touched_by(text: str, words: tuple[str, ...], workdir: str | None) -> Touche
         return EVERYTHING
     paths: list[str] = []
     command: list[str] = []
-    here = workdir
+    # a `cd` that may fail, or may not run, leaves relative paths open
+    loose = "cd" in tokens and bool(set(tokens) & _ELSE)
+    here = None if loose else workdir
     for token in [*tokens, ";"]:
         if token not in _SEPARATORS:
             command.append(token)
@@ -79,7 +82,7 @@ def touched_by(text: str, words: tuple[str, ...], workdir: str | None) -> Touche
         if touched.paths is None:
             return EVERYTHING
         paths += touched.paths
-        here = _moved(command, here)
+        here = None if loose else _moved(command, here)
         command = []
     return Touched(paths=tuple(dict.fromkeys(paths)))
 
@@ -105,10 +108,15 @@ def _simple(command: list[str], workdir: str | None) -> Touched:
             written.append(next(waiting, ""))
         elif word.startswith("<") or set(word) <= set("<>&|"):
             return EVERYTHING
+        elif word == "--":
+            operands += waiting
         elif not word.startswith("-"):
             operands.append(word)
         elif "=" in word:
             operands.append(word.partition("=")[2])
+        elif "/" in word:
+            # an option's value, stuck to its letter
+            return EVERYTHING
     name = command[0].rpartition("/")[2]
     if name in _BOUNDED:
         written += operands

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.dockerfile import parse_heredoc
+from imagegate.coverage.forms import blank_name_problem, form_problem, line_problem
 from imagegate.coverage.gopath import clean, join
 from imagegate.coverage.profiles import Family
 from imagegate.coverage.words import Dialect, WordError, expand
@@ -34,6 +35,7 @@ PLATFORM_ARGS = frozenset(
         "BUILDVARIANT",
     ]
 )
+_SHELLS = frozenset({"sh", "ash", "bash", "dash"})
 _BOOLEAN_FLAGS = frozenset({"link", "parents", "unpack", "keep-git-dir"})
 _ADD_FLAGS = frozenset({"chown", "chmod", "link", "exclude", "keep-git-dir", "checksum", "unpack"})
 _COPY_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
@@ -95,6 +97,7 @@ class Run:
         text: the command; heredoc contents included.
         words: the arguments of the JSON form, else empty.
         mounts: values of ``--mount``.
+        foreign_shell: SHELL named something that is no POSIX shell.
     """
 
     line: int
@@ -102,6 +105,7 @@ class Run:
     words: tuple[str, ...]
     mounts: tuple[str, ...]
     workdir: str | None
+    foreign_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,20 +146,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseConfig:
-    """What is known of a base image's config.
+    """What is known of the config of a base image that has no ONBUILD.
 
     Attributes:
         env: its environment; ``None`` when not known.
         workdir: its working directory; ``None`` when not known.
-        triggers_known: it has no ONBUILD.
     """
 
     env: Mapping[str, str] | None = None
     workdir: str | None = None
-    triggers_known: bool = False
 
 
-SCRATCH = BaseConfig(env={}, workdir="/", triggers_known=True)
+SCRATCH = BaseConfig(env={}, workdir="/")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,6 +169,7 @@ class _Scope:
     uncertain: set[str]
     open_: bool
     workdir: str | None
+    foreign_shell: bool = False
 
     def copy(self) -> _Scope:
         return _Scope(
@@ -175,6 +178,7 @@ class _Scope:
             uncertain=set(self.uncertain),
             open_=self.open_,
             workdir=self.workdir,
+            foreign_shell=self.foreign_shell,
         )
 
 
@@ -207,6 +211,8 @@ class StageReader:
         self._meta: dict[str, str] = {}
         self._scopes: list[_Scope] = []
         self.stages: list[Stage] = []
+        # what fails the build in whatever stage it stands
+        self.failures: list[Failure] = []
 
     def read(self) -> list[Stage]:
         """Return the stages.
@@ -214,6 +220,7 @@ class StageReader:
         Raises:
             CoverageError: the Dockerfile is broken for every builder.
         """
+        self._check_forms()
         for instruction in self._file.instructions:
             if instruction.name == "FROM":
                 self._from(instruction)
@@ -224,6 +231,16 @@ class StageReader:
         if not self.stages:
             raise self._error(self._file.instructions[-1].line, "no FROM instruction")
         return self.stages
+
+    def _check_forms(self) -> None:
+        """Refuse what the builder refuses before it builds anything."""
+        early = line_problem
+        if self._profile.family is not Family.BUILDAH:
+            early = _moby_problem
+        for instruction in self._file.instructions:
+            problem = early(instruction)
+            if problem:
+                raise self._error(instruction.line, problem)
 
     def _error(self, line: int, message: str) -> CoverageError:
         return CoverageError(f"{self._file.path}:{line}: {message}")
@@ -277,8 +294,19 @@ class StageReader:
             doubt=doubt,
         )
         self._start(stage)
+        if self._profile.family is Family.CLASSIC:
+            self._check_platform(instruction, stage)
+
+    def _check_platform(self, instruction: Instruction, stage: Stage) -> None:
+        """The classic builder knows no platform but the one that is written or given."""
+        for flag in instruction.flags:
+            if flag.startswith("--platform=") and not self._expand(flag[11:], self._meta)[0]:
+                message = f"`{flag}`: no platform comes of it"
+                stage.operations.append(Failure(line=stage.line, message=message))
 
     def _stage_called(self, name: str) -> int | None:
+        if name == "scratch" and self._profile.family is Family.BUILDAH:
+            return None
         folds = self._profile.family is Family.CLASSIC
         for stage in reversed(self.stages):
             known = stage.name
@@ -331,6 +359,9 @@ class StageReader:
             stage.operations.append(Failure(line=instruction.line, message=str(refused)))
 
     def _dispatch(self, instruction: Instruction, stage: Stage, scope: _Scope) -> None:
+        problem = form_problem(instruction)
+        if problem:
+            raise WordError(problem)
         match instruction.name:
             case "ARG":
                 self._arg(instruction, scope)
@@ -342,6 +373,9 @@ class StageReader:
                 stage.operations.append(self._copy(instruction, scope))
             case "RUN":
                 stage.operations.append(self._run(instruction, scope))
+            case "SHELL":
+                named = instruction.words[0].rpartition("/")[2] if instruction.words else ""
+                scope.foreign_shell = named not in _SHELLS
             case "ONBUILD":
                 assert instruction.trigger is not None
                 stage.triggers.append(instruction.trigger)
@@ -391,6 +425,8 @@ class StageReader:
         if not instruction.words:
             raise WordError("WORKDIR takes one path")
         written, doubt = self._word(instruction.words[0], scope)
+        if not written and not doubt and self._profile.family is Family.CLASSIC:
+            raise WordError("WORKDIR: cannot normalize nothing")
         if doubt or (not written.startswith("/") and scope.workdir is None):
             scope.workdir = None
         else:
@@ -427,6 +463,7 @@ class StageReader:
             words=instruction.words if instruction.json else (),
             mounts=mounts,
             workdir=scope.workdir,
+            foreign_shell=scope.foreign_shell and not instruction.json,
         )
 
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:
@@ -434,7 +471,10 @@ class StageReader:
             instruction = replace(instruction, words=instruction.json_prefix, json=True)
         problem = self._copy_problem(instruction)
         if problem:
-            return Failure(line=instruction.line, message=problem)
+            failure = Failure(line=instruction.line, message=problem)
+            if self._profile.family is Family.BUILDKIT:
+                self.failures.append(failure)
+            return failure
         flags = _flags(instruction)
         doubts: list[str] = []
         sources: list[str] = []
@@ -508,6 +548,10 @@ class StageReader:
         if "$" in dict(_first(instruction)).get("from", ""):
             return "variables are not expanded in `--from`"
         return ""
+
+
+def _moby_problem(instruction: Instruction) -> str:
+    return form_problem(instruction) or blank_name_problem(instruction)
 
 
 def _octal(value: str) -> bool:

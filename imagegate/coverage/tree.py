@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import BinaryIO
 
 MAX_LINKS = 255
 
@@ -54,6 +55,23 @@ class BaseDoubt(str):
     """
 
     __slots__ = ()
+
+
+class LineDoubt(str):  # noqa: SLOT000 - a str has no room for slots of its own
+    """A doubt that a line of the Dockerfile raises.
+
+    Attributes:
+        line: the line, from 1.
+    """
+
+    line: int
+
+    @classmethod
+    def at(cls, line: int, text: str) -> LineDoubt:
+        """Return the doubt `text` about line `line`."""
+        doubt = cls(text)
+        doubt.line = line
+        return doubt
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -111,14 +129,14 @@ class Context:
 
     Attributes:
         root: its tree.
-        read: returns at most the given number of bytes of the file at a path; called only for
-            files whose content decides something (archives named by ADD).
+        open: opens the file at a path; called only for files whose content decides something
+            (archives named by ADD, pointers).
         name: empty for the main context, else its name in ``--build-context``.
         location: the folder it was read from, for messages.
     """
 
     root: Node
-    read: Callable[[str, int], bytes]
+    open: Callable[[str], BinaryIO]
     name: str = ""
     location: str = ""
 

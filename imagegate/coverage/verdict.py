@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 from imagegate.coverage.evaluate import Build, Evaluation, evaluate
 from imagegate.coverage.gopath import inside
 from imagegate.coverage.ignorefile import IgnoreFile
-from imagegate.coverage.tree import BaseDoubt, Kind, LinkLoopError, Node, lookup, resolve, walk
+from imagegate.coverage.tree import (
+    BaseDoubt,
+    Kind,
+    LineDoubt,
+    LinkLoopError,
+    Node,
+    lookup,
+    resolve,
+    walk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -260,6 +269,10 @@ class _Judge:
             asset, Outcome.BUILD_FAILS, failure.message, place=self._line(failure.line)
         )
 
+    def _unknown(self, asset: Asset, doubt: str, found: Iterable[str] = ()) -> AssetVerdict:
+        place = self._line(doubt.line) if isinstance(doubt, LineDoubt) else None
+        return self._say(asset, Outcome.UNKNOWN, doubt, place=place, found=found)
+
     def _line(self, number: int) -> Place:
         return Place(path=self._build.dockerfile.path, line=number)
 
@@ -325,7 +338,7 @@ class _Judge:
         if node.kind is Kind.DIRECTORY:
             return None
         if node.doubt:
-            return self._say(asset, Outcome.UNKNOWN, node.doubt, found=[path])
+            return self._unknown(asset, node.doubt, found=[path])
         origin = node.origin
         if origin is None:
             return self._say(
@@ -373,7 +386,7 @@ class _Judge:
             return self._say(asset, Outcome.ELSEWHERE, reason, place=place, found=places)
         doubt = self._doubt(asset)
         if doubt:
-            return self._say(asset, Outcome.UNKNOWN, doubt)
+            return self._unknown(asset, doubt)
         return self._in_other_stage(asset, real)
 
     def _in_other_stage(self, asset: Asset, real: str) -> AssetVerdict:
@@ -387,7 +400,8 @@ class _Judge:
         named = [
             failure
             for failure in self._evaluation.failures
-            if failure.source and (asset.path + "/").startswith(failure.source + "/")
+            # a line that is refused for its form may be the one that was to bring it
+            if not failure.source or (asset.path + "/").startswith(failure.source + "/")
         ]
         if named:
             return self._fails(asset, named[0])

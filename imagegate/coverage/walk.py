@@ -8,7 +8,7 @@ base. A rule that does not compile fails the build only when a walk tries it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile, broken_line, compile_rules
@@ -18,7 +18,7 @@ from imagegate.coverage.profiles import Algorithm, Profile
 from imagegate.coverage.tree import Kind, Node, directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from imagegate.coverage.patterns import Rule
 
@@ -155,6 +155,29 @@ class ContextFilter:
         """Tell whether a walk enters the excluded directory `path`."""
         return not self._pruned(path)
 
+    def decisions(self, root: Node) -> Iterator[tuple[str, Node, Decision]]:
+        """Yield every file of the context `root`, and every directory that is not entered.
+
+        Raises:
+            CoverageError: a line that the walk tries does not compile.
+        """
+        try:
+            yield from self._decisions(root, self._start(), Decision(kept=True))
+        except BrokenRuleError as refused:
+            raise self._broken(refused) from refused
+
+    def _decisions(
+        self, node: Node, state: WalkState, above: Decision
+    ) -> Iterator[tuple[str, Node, Decision]]:
+        for name in sorted(node.children):
+            child = node.children[name]
+            path = f"{state.path}/{name}" if state.path else name
+            decided, matched = self._entry(path, child, state, above)
+            if child.kind is Kind.DIRECTORY and not decided.pruned:
+                yield from self._decisions(child, self._below(state, path, matched), decided)
+            else:
+                yield path, child, decided
+
     def _decide(self, path: str, root: Node) -> Decision:
         state = self._start()
         parts = path.split("/")
@@ -163,19 +186,24 @@ class ContextFilter:
         for depth in range(1, len(parts) + 1):
             current = "/".join(parts[:depth])
             here = here.children[parts[depth - 1]]
-            excluded, matched, rule = self._judge(current, state)
-            at = current if rule is None or rule.matches(current) else decided.at
-            decided = Decision(kept=not excluded, rule=rule, at=at)
-            if here.kind is Kind.DIRECTORY and excluded and self._pruned(current):
-                return Decision(
-                    kept=False, rule=rule, at=at, pruned=current if depth < len(parts) else ""
-                )
+            decided, matched = self._entry(current, here, state, decided)
+            if decided.pruned:
+                return decided if depth < len(parts) else replace(decided, pruned="")
             if depth < len(parts):
                 state = self._below(state, current, matched)
-        if decided.kept and here.kind is Kind.FILE and self._empties(path, state):
-            rule = self._last_match_or_parent(path, state)[1]
-            return Decision(kept=True, emptied=True, rule=rule, at=path)
         return decided
+
+    def _entry(
+        self, path: str, node: Node, state: WalkState, above: Decision
+    ) -> tuple[Decision, frozenset[int]]:
+        """Decide on one entry of the directory of `state`, on which `above` was decided."""
+        excluded, matched, rule = self._judge(path, state)
+        at = path if rule is None or rule.matches(path) else above.at
+        if not excluded and node.kind is Kind.FILE and self._empties(path, state):
+            emptier = self._last_match_or_parent(path, state)[1]
+            return Decision(kept=True, emptied=True, rule=emptier, at=path), matched
+        pruned = excluded and node.kind is Kind.DIRECTORY and self._pruned(path)
+        return Decision(kept=not excluded, rule=rule, at=at, pruned=path if pruned else ""), matched
 
     def _broken(self, refused: BrokenRuleError) -> Exception:
         return broken_line(self.ignore, refused.line, refused)

@@ -33,7 +33,7 @@ class Dialect(Enum):
     BUILDAH = auto()
     """imagebuilder: ``:-``, ``:+``, ``:?``, ``#``, ``%``, ``/``."""
     BUILDAH_OLD = auto()
-    """imagebuilder of buildah 1.28: ``:-``, ``:+``, ``:?``."""
+    """imagebuilder of buildah 1.28: ``:-``, ``:+``."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,7 +285,7 @@ class _Lexer:
                 return word if value else ""
             if modifier == "-":
                 return value or word
-            if modifier == "?":
+            if modifier == "?" and self._dialect is Dialect.BUILDAH:
                 if value or word:
                     return value or word
                 raise WordError(f"`{name}` is not allowed to be unset")

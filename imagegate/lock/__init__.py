@@ -196,6 +196,7 @@ class LockParts:
     manifest_bytes: bytes | None = None
     config_bytes: bytes | None = None
     files: Iterable[Node] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
     wheels: Iterable[LockedWheel] = ()
     wheel_sizes: Mapping[str, int] = field(default_factory=dict)
     layer: Iterable[Node] = ()
@@ -219,7 +220,7 @@ def encode_lock(parts: LockParts) -> dict[str, bytes]:
         canonical[MANIFEST] = parts.manifest_bytes
         canonical[CONFIG] = parts.config_bytes
         canonical[FREEZE] = parts.freeze.encode("utf-8", "surrogateescape")
-        canonical[FILES] = encode_index(parts.files)
+        canonical[FILES] = encode_index(parts.files, parts.owners)
     contents = {
         "schema": 1,
         "name": parts.name,

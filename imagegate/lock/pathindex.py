@@ -13,7 +13,7 @@ from imagegate.oci.tar import Kind
 from imagegate.rootfs import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _INDEX_HEADER = "#imagegate-index-1"
 
@@ -59,9 +59,15 @@ class TextIndex:
                 yield _parse_line(line)
 
 
-def encode_index(nodes: Iterable[Node]) -> bytes:
-    """Write an index; the order of `nodes` does not matter."""
-    lines = sorted(map(_format_line, nodes))
+def encode_index(nodes: Iterable[Node], owners: Mapping[str, str] | None = None) -> bytes:
+    """Write an index; the order of `nodes` does not matter.
+
+    Args:
+        nodes: what is at each path.
+        owners: who claims a path, where the nodes themselves do not say.
+    """
+    known = owners if owners is not None else {}
+    lines = sorted(_format_line(node, known.get(node.path, node.owner)) for node in nodes)
     text = "\n".join([_INDEX_HEADER, *lines]) + "\n"
     return text.encode()
 
@@ -85,7 +91,7 @@ def decode_index(content: bytes, where: str) -> TextIndex:
     return TextIndex(lines)
 
 
-def _format_line(node: Node) -> str:
+def _format_line(node: Node, owner: str) -> str:
     return "\t".join(
         (
             _escape(node.path),
@@ -94,7 +100,7 @@ def _format_line(node: Node) -> str:
             f"{node.uid}:{node.gid}",
             str(node.size),
             node.sha256,
-            _escape(node.owner),
+            _escape(owner),
             _escape(node.target),
             node.capabilities,
         )

@@ -217,6 +217,8 @@ class ContainerConfig(_Document):
     user: str | None = Field(default=None, alias="User")
     working_dir: str | None = Field(default=None, alias="WorkingDir")
     labels: dict[str, str] | None = Field(default=None, alias="Labels")
+    # Docker's own (image spec v1.2, "OnBuild"); builders run it, runtimes do not
+    on_build: tuple[str, ...] | None = Field(default=None, alias="OnBuild")
 
     @property
     def environment(self) -> dict[str, str]:

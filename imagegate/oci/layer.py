@@ -145,7 +145,20 @@ def _decompressed(reader: VerifiedReader, what: str) -> Generator[bytes]:
             while chunk := source.read(CHUNK):
                 yield chunk
     except (EOFError, zlib.error, OSError) as error:
-        raise ImageError(f"{what} is damaged: {error}") from error
+        _require_promised_bytes(reader)
+        raise ImageError(
+            f"{what} is damaged: {error}", hint="it was damaged before it was named; build it anew"
+        ) from error
+
+
+def _require_promised_bytes(reader: VerifiedReader) -> None:
+    """Read what is left: bytes that nobody promised are a better reason than what they break."""
+    try:
+        while reader.read(CHUNK):
+            pass
+    except OSError:
+        return  # it is the source that breaks
+    reader.finish()
 
 
 def _gunzip(source: BinaryIO) -> Iterator[bytes]:

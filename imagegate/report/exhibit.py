@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from packaging.utils import canonicalize_name
@@ -174,8 +174,18 @@ def _pins(evidence: Evidence) -> Iterable[Pin]:
             path=path,
             claimed=tuple(claimed),
             recorded=(recorded,) if owner else (),
-            real=tuple(reading for _, reading in readings if reading.source != _CLAIMED),
+            real=tuple(
+                _labelled(reading, said_of, component)
+                for said_of, reading in readings
+                if reading.source != _CLAIMED
+            ),
         )
+
+
+def _labelled(reading: Reading, said_of: str, component: str) -> Reading:
+    """Say what of the component a reading is about, where it is not its version (``commit``)."""
+    part = said_of.removeprefix(f"{component} ")
+    return reading if part == said_of else replace(reading, source=f"{part}, {reading.source}")
 
 
 def _by_path(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from imagegate.verdict import Severity
 
@@ -46,8 +46,21 @@ def _message(finding: Finding) -> str:
 
 
 def _command(severity: Severity, file: str, title: str, message: str) -> str:
-    name = "error" if severity is Severity.FAIL else "notice"
-    return f"::{name} file={_property(file)},line=1,title={_property(title)}::{_data(message)}"
+    return annotation("error" if severity is Severity.FAIL else "notice", file, title, message)
+
+
+def annotation(
+    level: Literal["error", "warning", "notice"], file: str, title: str, text: str
+) -> str:
+    """Write one workflow command that annotates the first line of a file.
+
+    Args:
+        level: how GitHub shows it.
+        file: path in the repository.
+        title: what it is about.
+        text: what it says; may have several lines.
+    """
+    return f"::{level} file={_property(file)},line=1,title={_property(title)}::{_data(text)}"
 
 
 def _data(text: str) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jinja2 import Template
+    from markupsafe import Markup
 
     from imagegate.checks.evidence import Evidence
     from imagegate.report.exhibit import Exhibit
@@ -57,4 +58,18 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters["bytes"] = format_bytes
+    environment.filters["ticked"] = _ticked
     return environment.get_template("report.html.j2")
+
+
+def _ticked(text: str) -> Markup:
+    """Write a message of ours with its literals, which stand in backticks, as code."""
+    from markupsafe import Markup, escape
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)  # an unpaired backtick came out of an image
+    code = Markup("<code>{}</code>")
+    return Markup("").join(
+        code.format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )

@@ -26,6 +26,7 @@ class Inspection:
 
     Attributes:
         compressed: bytes of blobs that were read.
+        lock: the recipe whose lock told what the base's layers hold, ``""`` if all were read.
         snapshot: the same facts, in groups.
     """
 
@@ -33,6 +34,13 @@ class Inspection:
     facts: Facts
     snapshot: Snapshot
     compressed: int
+    lock: str = ""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What could not be read, or was not."""
+        kept_back = ("what the base's programs need: its lock does not keep that",)
+        return self.snapshot.unknown + (kept_back if self.lock else ())
 
 
 def render_inspection(inspection: Inspection) -> str:
@@ -46,7 +54,8 @@ def _lines(inspection: Inspection) -> Iterator[str]:
     yield f"from      {image.location}"
     if image.index_digest is not None:
         yield f"index     {image.index_digest}"
-    yield f"read      {format_bytes(inspection.compressed)}"
+    told = f"; the base's layers by the lock of `{inspection.lock}`" if inspection.lock else ""
+    yield f"read      {format_bytes(inspection.compressed)}{told}"
     yield ""
     yield f"layers: {len(image.layers)}"
     for layer in image.layers:
@@ -68,7 +77,7 @@ def _lines(inspection: Inspection) -> Iterator[str]:
     yield from (f"  {one.path}: {', '.join(one.lines) or 'nothing'}" for one in facts.loader)
     yield f"programs and libraries: {len(facts.elf)}"
     yield f"files: {len(inspection.snapshot.groups['files'])}"
-    unknown = inspection.snapshot.unknown
+    unknown = inspection.unknown
     yield f"unknown: {len(unknown)}"
     yield from (f"  {line}" for line in unknown)
 
@@ -96,7 +105,8 @@ def render_inspection_json(inspection: Inspection) -> bytes:
             ],
             "config": dict(inspection.snapshot.groups["config"]),
             "facts": asdict(inspection.facts),
+            "lock": inspection.lock or None,
             "files": len(inspection.snapshot.groups["files"]),
-            "unknown": list(inspection.snapshot.unknown),
+            "unknown": list(inspection.unknown),
         }
     )

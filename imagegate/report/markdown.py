@@ -24,13 +24,13 @@ def render_markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    yield f"## {_plain(verdict.recipe)}: {'PASSED' if verdict.passed else 'FAILED'}"
+    yield f"## {plain(verdict.recipe)}: {'PASSED' if verdict.passed else 'FAILED'}"
     yield ""
     yield "| | |"
     yield "|---|---|"
     yield f"| image | {_code(str(verdict.image or 'no manifest digest'))} |"
-    yield f"| from | {_plain(verdict.location)} |"
-    yield f"| platform | {_plain(verdict.platform)} |"
+    yield f"| from | {plain(verdict.location)} |"
+    yield f"| platform | {plain(verdict.platform)} |"
     yield f"| base | {_code(str(verdict.base or 'scratch'))} |"
     yield f"| lock | {_code(str(verdict.lock))} |"
     yield f"| read | {_cost(verdict)} |"
@@ -62,30 +62,30 @@ def _result(report: CheckReport) -> str:
 def _compared(report: CheckReport) -> str:
     if report.compared:
         return str(len(report.compared))
-    return _plain(report.nothing_because or "nothing was compared")
+    return plain(report.nothing_because or "nothing was compared")
 
 
 def _row(finding: Finding) -> str:
     word = "**FAIL** " if finding.severity is Severity.FAIL else f"{finding.severity.value} "
     place = finding.place
-    where = [_plain(f"/{place.path}")] if place.path else []
+    where = [plain(f"/{place.path}")] if place.path else []
     if place.layer:
-        where.append(_plain(f"layer {place.layer} {place.step}".rstrip()))
-    hint = f"<br>hint: {_plain(finding.hint)}" if finding.hint else ""
+        where.append(plain(f"layer {place.layer} {place.step}".rstrip()))
+    hint = f"<br>hint: {plain(finding.hint)}" if finding.hint else ""
     if finding.accepted is not None:
         left = f"until {finding.accepted.expires}, {finding.accepted.days_left} days left"
-        hint = f"<br>waived {left}: {_plain(finding.accepted.reason)}{hint}"
+        hint = f"<br>waived {left}: {plain(finding.accepted.reason)}{hint}"
     cells = (
-        f"{word}{_code(finding.code)}<br>{_plain(finding.message)}{hint}",
-        _plain(finding.subject),
-        _plain(finding.locked),
-        _plain(finding.found),
+        f"{word}{_code(finding.code)}<br>{plain(finding.message)}{hint}",
+        plain(finding.subject),
+        plain(finding.locked),
+        plain(finding.found),
         "<br>".join(where),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Write text that may come out of an image so that it is shown as it is."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", _BLANKS.sub(" ", text))
 

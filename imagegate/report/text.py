@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from imagegate.verdict import Severity
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from imagegate.verdict import CheckReport, Finding, Verdict
 
 _WIDTH = 20
+_ORDER = (Severity.FAIL, Severity.WAIVED, Severity.NOTE)
+# one distribution that was installed again makes thousands
+_NOTES_SHOWN = 20
 _WORDS = {Severity.FAIL: "FAIL", Severity.WAIVED: "waived", Severity.NOTE: "note"}
 
 
@@ -35,8 +39,7 @@ def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
         yield _check_line(report)
         if details:
             yield from (f"       {line}" for line in report.compared)
-        for finding in report.findings:
-            yield from finding_lines(finding)
+        yield from _finding_lines(report, details=details)
     yield ""
     yield _cost_line(verdict)
     if verdict.skipped:
@@ -45,7 +48,10 @@ def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
     said = f"{_count(severities.count(Severity.FAIL), 'failure')}, "
     if Severity.WAIVED in severities:
         said += f"{severities.count(Severity.WAIVED)} waived, "
-    said += _count(severities.count(Severity.NOTE), "note")
+    notes = severities.count(Severity.NOTE)
+    said += _count(notes, "note")
+    if notes and not details:
+        said += " (`--details` says where)"
     yield f"{verdict.word:<8}  {verdict.recipe}: {said}"
 
 
@@ -56,6 +62,27 @@ def _check_line(report: CheckReport) -> str:
     else:
         looked = report.nothing_because or "nothing was compared"
     return f"{word:<5}  {report.check:<{_WIDTH}} {looked}"
+
+
+def _finding_lines(report: CheckReport, *, details: bool) -> Iterator[str]:
+    """Write what forbids the image first; of very many notes of one kind some, and how many."""
+    seen: Counter[str] = Counter()
+    for finding in sorted(report.findings, key=lambda one: _ORDER.index(one.severity)):
+        if details or finding.severity is not Severity.NOTE:
+            yield from finding_lines(finding)
+            continue
+        seen[finding.code] += 1
+        if seen[finding.code] <= _NOTES_SHOWN:
+            yield _note_line(finding)
+    for code, count in seen.items():
+        if count > _NOTES_SHOWN:
+            yield f"       note  {code}: {_count(count - _NOTES_SHOWN, 'more note')}"
+
+
+def _note_line(finding: Finding) -> str:
+    """Write a note, which forbids nothing, in one line."""
+    about = "" if finding.subject in finding.message else f"{finding.subject}: "
+    return f"       note  {finding.code}: {about}{finding.message}"
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from imagegate.errors import AttestationError, UsageError
 from imagegate.oci.digest import Digest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -58,11 +59,32 @@ class Verifier(Protocol):
         """Say whether `signature` is the key's over `content`."""
 
 
+@runtime_checkable
+class BundleSigner(Protocol):
+    """Signs statements without a key of one's own, each into a whole Sigstore bundle."""
+
+    def bundles(self, payloads: Sequence[bytes]) -> tuple[list[bytes], Verifier]:
+        """Sign statements; returns a bundle each, and what verifies the signatures in them.
+
+        Raises:
+            AttestationError: there is no identity any more, no certificate or no log entry.
+        """
+
+
 class KeyVerifier:
     """A public key."""
 
     def __init__(self, key: PublicKey) -> None:
         self._key = key
+
+    @classmethod
+    def of(cls, key: object) -> KeyVerifier:
+        """Take a key of a certificate.
+
+        Raises:
+            AttestationError: it is of a kind that is not used here.
+        """
+        return cls(_usable_public(key, "the certificate's key"))
 
     @property
     def fingerprint(self) -> Digest:
@@ -201,7 +223,7 @@ def read_verifier(path: Path) -> KeyVerifier:
     except (ValueError, TypeError) as error:
         hint = "give the public half, `*.pub`" if b"PRIVATE" in content else None
         raise AttestationError(f"`{path}` holds no public key as PEM", hint=hint) from error
-    return KeyVerifier(_usable_public(key, path))
+    return KeyVerifier(_usable_public(key, f"the key `{path}`"))
 
 
 def _read_private(path: Path) -> bytes:
@@ -246,10 +268,10 @@ def _private_key(content: bytes, passphrase: bytes | None, path: Path) -> Privat
         return key
     if isinstance(key, EllipticCurvePrivateKey) and isinstance(key.curve, SECP256R1):
         return key
-    raise _unsupported(path)
+    raise _unsupported(f"the key `{path}`")
 
 
-def _usable_public(key: object, path: Path) -> PublicKey:
+def _usable_public(key: object, what: str) -> PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -257,10 +279,10 @@ def _usable_public(key: object, path: Path) -> PublicKey:
         return key
     if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
         return key
-    raise _unsupported(path)
+    raise _unsupported(what)
 
 
-def _unsupported(path: Path) -> AttestationError:
+def _unsupported(what: str) -> AttestationError:
     return AttestationError(
-        f"the key `{path}` is neither Ed25519 nor ECDSA over P-256", hint="run `imagegate keygen`"
+        f"{what} is neither Ed25519 nor ECDSA over P-256", hint="run `imagegate keygen`"
     )

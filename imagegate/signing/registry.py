@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 # writers of this process take turns; a registry has nothing that would keep others out
 _TURN = threading.RLock()
+# seconds that another machine's write may come after it has read, and how many of the slowest
+# request that was seen here: its way to the registry may be longer than ours
+_PAUSE = 0.5
+_REQUESTS = 6
 
 
 class RegistryStore:
@@ -33,6 +37,7 @@ class RegistryStore:
         self._client = client
         self._repository = repository
         self._sink = RegistrySink(client, repository)
+        self._slowest = 0.0
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -47,7 +52,8 @@ class RegistryStore:
             DigestMismatch: the bytes are not those of the digest asked for or announced.
             FetchError: the registry refuses or fails.
         """
-        found = self._client.find_manifest(self._repository, name)
+        with self._timed():
+            found = self._client.find_manifest(self._repository, name)
         return found.content if found is not None else None
 
     def read_blob(self, descriptor: Descriptor) -> bytes:
@@ -84,7 +90,19 @@ class RegistryStore:
 
     def tag(self, tag: str, content: bytes, media_type: str) -> Digest:
         """Let a tag lead to a manifest that is stored; see :meth:`RegistrySink.tag`."""
-        return self._sink.tag(tag, content, media_type)
+        with self._timed():
+            return self._sink.tag(tag, content, media_type)
+
+    def pause(self) -> bool:
+        """Wait longer than a writer needs between reading a tag and writing it."""
+        self._client.clock.sleep(max(_PAUSE, _REQUESTS * self._slowest))
+        return True
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        before = self._client.clock.now()
+        yield
+        self._slowest = max(self._slowest, self._client.clock.now() - before)
 
     def push_referrer(self, content: bytes, media_type: str) -> Descriptor:
         """Store a manifest that names a subject; see :meth:`RegistrySink.push_referrer`."""

@@ -17,6 +17,13 @@ class ArtifactStore(Protocol):
     def exclusive(self) -> AbstractContextManager[None]:
         """Keep other writers out, as far as the medium can: at least this process's."""
 
+    def pause(self) -> bool:
+        """Wait until other writers that read before the last write have written.
+
+        Returns:
+            Whether there can be such writers, so that it is worth looking again.
+        """
+
     def find_manifest(self, name: Digest | str) -> bytes | None:
         """Return a manifest or index by digest, verified, or by tag; ``None`` for none."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from imagegate.attestation.result import stored_verdict
+from imagegate.attestation.result import StoredResult, stored_result
 from imagegate.attestation.statement import (
     ENVELOPE_LIMIT,
     PAYLOAD_TYPE,
@@ -62,12 +62,12 @@ class StoredVerdict:
     """A stored verdict that counts.
 
     Attributes:
-        document: the verdict's JSON.
+        result: the detailed verdict.
         verified_at: when it was given.
         where: what it was read from.
     """
 
-    document: bytes
+    result: StoredResult
     verified_at: datetime
     where: str
 
@@ -122,9 +122,7 @@ def _counted(
     detail = details.get(counted.result)
     if detail is None or expected.subject.digest not in detail.subjects:
         raise AttestationError(f"the detailed verdict {counted.result} is not beside it")
-    return StoredVerdict(
-        document=stored_verdict(detail), verified_at=counted.verified_at, where=where
-    )
+    return StoredVerdict(result=stored_result(detail), verified_at=counted.verified_at, where=where)
 
 
 def _authentic(

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from imagegate.errors import ImageError, UsageError
 from imagegate.oci.digest import Digest
+from imagegate.sources.allocator import keep_freed_memory
 
 if TYPE_CHECKING:
     from imagegate.oci.image import ImageSource
     from imagegate.oci.platform import Platform
+    from imagegate.sources.registry import Clock
 
-_ARCHIVES = frozenset({"docker-archive", "oci-archive"})
+_FILES = frozenset({"oci", "docker-archive", "oci-archive"})
 _DAEMONS = frozenset({"docker-daemon", "podman"})
 
 
@@ -28,6 +30,7 @@ def open_image(
     platform: Platform | None = None,
     insecure: bool = False,
     folder: Path | None = None,
+    clock: Clock | None = None,
 ) -> ImageSource:
     """Open the image at `location`.
 
@@ -36,6 +39,7 @@ def open_image(
         platform: what to choose where an index has several.
         insecure: allow plain http to a registry that is not on loopback.
         folder: what a relative path is relative to; the current folder if ``None``.
+        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the location cannot be understood or does not exist.
@@ -43,25 +47,19 @@ def open_image(
         FetchError: a registry refuses or fails.
         EngineError: a container engine is absent or fails.
     """
+    keep_freed_memory()
     transport, colon, rest = location.partition(":")
-    if transport in _DAEMONS and colon:
-        from imagegate.sources.daemon import open_docker_image, open_podman_image
-
-        if transport == "podman":
-            return open_podman_image(rest, platform=platform)
-        return open_docker_image(rest, platform=platform)
-    if not colon or transport not in (*_ARCHIVES, "oci"):
+    if colon and transport in _DAEMONS:
+        return _open_daemon_image(transport, rest, platform)
+    if not colon or transport not in _FILES:
         transport, rest = "", location
-    target, at, digest_text = rest.rpartition("@")
-    # a folder may have an `@` in its name
-    if not at or _at(rest, folder).exists():
-        target, digest_text = rest, ""
+    target, digest_text = _split_digest(rest, folder)
     path = _at(target, folder)
     if not transport and (location.startswith("docker://") or not path.exists()):
         from imagegate.sources.registry import open_registry_image, registry_reference
 
         if reference := registry_reference(location):
-            return open_registry_image(reference, platform=platform, insecure=insecure)
+            return open_registry_image(reference, platform=platform, insecure=insecure, clock=clock)
     try:
         digest = Digest.parse(digest_text) if digest_text else None
     except ImageError as error:
@@ -83,6 +81,22 @@ def open_image(
     from imagegate.sources.archive import open_archive
 
     return open_archive(path, digest=digest, platform=platform)
+
+
+def _open_daemon_image(transport: str, name: str, platform: Platform | None) -> ImageSource:
+    from imagegate.sources.daemon import open_docker_image, open_podman_image
+
+    if transport == "podman":
+        return open_podman_image(name, platform=platform)
+    return open_docker_image(name, platform=platform)
+
+
+def _split_digest(text: str, folder: Path | None) -> tuple[str, str]:
+    """Split ``PATH[@DIGEST]``; a path that exists may have an `@` in its name."""
+    target, at, digest = text.rpartition("@")
+    if not at or _at(text, folder).exists():
+        return text, ""
+    return target, digest
 
 
 def _at(path: str, folder: Path | None) -> Path:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -132,8 +133,6 @@ def _is_manifest_or_index(archive: Archive, identity: Digest, location: str) -> 
 @contextmanager
 def _docker() -> Iterator[Any]:
     """Connect to the daemon: ``DOCKER_HOST``, else docker's current context."""
-    import os
-
     import docker
     import docker.errors
     from docker.context import ContextAPI
@@ -164,7 +163,13 @@ def _absent(error: BaseException) -> EngineError:
                 "this user may not speak to the docker daemon",
                 hint="add the user to the group `docker`, or use `podman:`",
             )
-    return EngineError("the docker daemon cannot be reached", hint=_INSTALL_DOCKER)
+    host = os.environ.get("DOCKER_HOST")
+    return EngineError(
+        "the docker daemon cannot be reached",
+        hint=f"correct `DOCKER_HOST` (`{host}`), or unset it for this machine's own daemon"
+        if host
+        else _INSTALL_DOCKER,
+    )
 
 
 def _failed(error: Exception, location: str) -> EngineError:
@@ -198,7 +203,9 @@ def _podman(*arguments: str, allowed: tuple[int, ...] = (0,)) -> subprocess.Comp
         done = subprocess.run(["podman", *arguments], capture_output=True, check=False)
     except OSError as error:
         raise EngineError(
-            f"podman does not run: {(error.strerror or 'unknown error').lower()}",
+            "`podman` is not installed"
+            if isinstance(error, FileNotFoundError)
+            else f"podman does not run: {(error.strerror or 'unknown error').lower()}",
             hint=_INSTALL_PODMAN,
         ) from error
     if done.returncode not in allowed:
@@ -206,7 +213,9 @@ def _podman(*arguments: str, allowed: tuple[int, ...] = (0,)) -> subprocess.Comp
         raise EngineError(
             f"`podman {' '.join(arguments[:2])}` failed with exit code {done.returncode}"
             + (f": {said[-1]}" if said else ""),
-            hint="try `podman info`",
+            hint=f"correct or unset `CONTAINER_HOST` (`{host}`)"
+            if (host := os.environ.get("CONTAINER_HOST"))
+            else "`podman info` has to work for this user; podman(1) lists what it needs",
         )
     return done
 
@@ -257,8 +266,11 @@ def describe_podman_image(name: str) -> EngineImage | None:
     """
     if _podman("image", "exists", "--", name, allowed=(0, 1)).returncode == 1:
         return None
-    found = _podman("image", "inspect", "--format", "{{json .}}", "--", name).stdout
-    return _described(found, f"podman's answer on `{name}`")
+    # as a list of one: what `--format "{{json .}}"` writes differs between versions
+    found = _podman("image", "inspect", "--", name).stdout.strip()
+    if not (found.startswith(b"[") and found.endswith(b"]")):
+        raise EngineError(f"podman's answer on `{name}` is no list", hint="try `podman info`")
+    return _described(found[1:-1], f"podman's answer on `{name}`")
 
 
 def _described(content: bytes, what: str) -> EngineImage:

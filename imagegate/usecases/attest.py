@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,13 @@ from imagegate.attestation.summary import Expectation, policy_digest, summarise
 from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError, RefusedError
 from imagegate.report.document import render_json
+from imagegate.signing.keys import BundleSigner
 from imagegate.signing.layout import LayoutStore
-from imagegate.signing.publish import Published, publish
+from imagegate.signing.publish import Published, publish, publish_bundles
 from imagegate.signing.stored import look_up
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from imagegate.attestation.statement import Statement
@@ -26,11 +29,66 @@ if TYPE_CHECKING:
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
     from imagegate.recipe import Recipe
-    from imagegate.signing.keys import Signer
+    from imagegate.signing.keys import Signer, Verifier
     from imagegate.signing.store import ArtifactStore
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
     from imagegate.workspace import Workspace
+
+
+# component and the way it was read, to the variable that launchers get
+_PINS = {
+    "NCCL_VERSION": ("nccl", "version string"),
+    "TORCH_VERSION": ("torch", "version.py"),
+    "VLLM_VERSION": ("vllm", "_version.py"),
+    "FLASHINFER_VERSION": ("flashinfer-python", "_build_meta.py"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A verdict and what can be stated and published with it.
+
+    Attributes:
+        verdict: the verdict.
+        recipe: the recipe as it was judged.
+        lock: the lock that it was judged by.
+        image: the image; its layers need not be there.
+        pins: what the image's bytes say of the versions that launchers are told.
+        verified_at: when the verdict was given.
+    """
+
+    verdict: Verdict
+    recipe: Recipe
+    lock: Lock
+    image: Image
+    pins: Mapping[str, str]
+    verified_at: datetime
+
+    @classmethod
+    def now(cls, verdict: Verdict, evidence: Evidence, at: datetime) -> Judgement:
+        """Take a verdict that was given from bytes at this moment."""
+        return cls(
+            verdict=verdict,
+            recipe=evidence.recipe,
+            lock=evidence.lock,
+            image=evidence.image,
+            pins=_pins(evidence),
+            verified_at=at,
+        )
+
+
+def _pins(evidence: Evidence) -> dict[str, str]:
+    values = {}
+    for variable, (component, source) in _PINS.items():
+        found = {
+            reading.value
+            for reading in evidence.facts.native
+            if (reading.component, reading.source) == (component, source)
+        }
+        if len(found) == 1:  # several different copies are no pin that one line could state
+            values[variable] = found.pop()
+    return values
 
 
 def subject_of(recipe: Recipe, image: Image) -> Subject:
@@ -53,7 +111,7 @@ def subject_of(recipe: Recipe, image: Image) -> Subject:
 
 
 def statements_of(
-    workspace: Workspace, verdict: Verdict, evidence: Evidence, *, at: datetime, reporter: Reporter
+    workspace: Workspace, judgement: Judgement, *, reporter: Reporter
 ) -> tuple[Statement, ...]:
     """Write everything that can be stated of a judged image.
 
@@ -63,10 +121,18 @@ def statements_of(
         RefusedError: the image has no digest.
         AttestationError: verdict and lock do not belong together, or the build record is damaged.
     """
-    lock, image, recipe = evidence.lock, evidence.image, evidence.recipe
+    verdict, lock, image = judgement.verdict, judgement.lock, judgement.image
+    recipe = judgement.recipe
     subject = subject_of(recipe, image)
-    moment = timestamp(at)
-    result = detailed_result(verdict, lock, image, subject, document=render_json(verdict))
+    moment = timestamp(judgement.verified_at)
+    result = detailed_result(
+        verdict,
+        lock,
+        image,
+        subject,
+        document=render_json(verdict),
+        pins=judgement.pins,
+    )
     statements = [
         summarise(
             verdict,
@@ -100,29 +166,37 @@ def _provenance(
 
 def sign_verdict(
     workspace: Workspace,
-    verdict: Verdict,
-    evidence: Evidence,
+    judgement: Judgement,
     *,
     store: ArtifactStore,
-    signer: Signer,
-    at: datetime,
+    signer: Signer | BundleSigner,
     reporter: Reporter,
 ) -> tuple[Published, ...]:
     """Sign an image that passed, and require that the summary counts where it was put.
+
+    What is signed states when the verdict was given: a stored one does not become younger.
 
     Raises:
         RefusedError: the image did not pass, or has no digest.
         AttestationError: what was written does not count when it is read back.
     """
+    verdict, at = judgement.verdict, judgement.verified_at
     if not verdict.passed:
         raise RefusedError(f"`{verdict.recipe}` did not pass: nothing is signed")
-    subject = subject_of(evidence.recipe, evidence.image)
-    statements = statements_of(workspace, verdict, evidence, at=at, reporter=reporter)
+    subject = subject_of(judgement.recipe, judgement.image)
+    statements = statements_of(workspace, judgement, reporter=reporter)
     if isinstance(store, LayoutStore):
         store.mark_image(subject.digest)
-    published = publish(store, subject, statements, signer, created=timestamp(at))
-    expected = expectation(evidence.recipe, evidence.lock, subject, at, timedelta(minutes=5))
-    found = look_up(store, signer.verifier, expected)
+    verifier: Verifier
+    if isinstance(signer, BundleSigner):
+        published, verifier = publish_bundles(
+            store, subject, statements, signer, created=timestamp(at)
+        )
+    else:
+        published = publish(store, subject, statements, signer, created=timestamp(at))
+        verifier = signer.verifier
+    expected = expectation(judgement.recipe, judgement.lock, subject, at, timedelta(minutes=5))
+    found = look_up(store, verifier, expected)
     if found.verdict is None:
         raise AttestationError(
             f"the summary was written and does not count: {'; '.join(found.reasons)}",

@@ -10,17 +10,18 @@ from imagegate.report.document import parse_json_report
 from imagegate.signing.locations import open_store
 from imagegate.signing.stored import look_up
 from imagegate.usecases.attest import expectation, subject_of, timestamp
+from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime, timedelta
 
     from imagegate.attestation.summary import Expectation
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
     from imagegate.signing.keys import Verifier
-    from imagegate.signing.store import ArtifactStore
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
     from imagegate.workspace import RecipeState, Workspace
@@ -57,38 +58,36 @@ def verify_attested(
     state = workspace.state(name)
     lock = workspace.lock(name)
     source = open_judged(workspace, state, image, insecure=insecure)
-    found: AttestedVerdict | None = None
-    try:
-        store = open_store(image or f"oci:{workspace.layout(name)}", insecure=insecure)
-    except UsageError as error:
-        # an archive or an engine keeps none: that is no reason not to judge
-        reporter.say(f"{error.message}: the image is judged from its bytes")
-    else:
-        found = attested_verdict(
-            state,
-            lock,
-            source.image,
-            store=store,
-            verifier=verifier,
-            now=now,
-            max_age=max_age,
-            reporter=reporter,
-        )
-    if found is None:
-        verdict, _ = judge(state, lock, source, reporter, today=now.date())
-        return verdict
-    reporter.say(
-        f"`{name}` was judged at {timestamp(found.verified_at)}; "
-        f"signed by the key {verifier.fingerprint}"
+    found = attested_verdict(
+        state,
+        lock,
+        source.image,
+        location=image or f"oci:{workspace.layout(name)}",
+        verifier=verifier,
+        now=now,
+        max_age=max_age,
+        reporter=reporter,
+        insecure=insecure,
     )
-    return found.verdict
+    if found is not None:
+        return found.verdict
+    copying = copying_of(workspace, state, lock, source.image.digest)
+    verdict, _ = judge(state, lock, source, reporter, copying=copying, today=now.date())
+    return verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestedVerdict:
-    """A verdict that was given before and counts now."""
+    """A verdict that was given before and counts now.
+
+    Attributes:
+        verdict: the verdict.
+        pins: what the image's bytes said of the versions that launchers are told.
+        verified_at: when it was given.
+    """
 
     verdict: Verdict
+    pins: Mapping[str, str]
     verified_at: datetime
 
 
@@ -97,11 +96,12 @@ def attested_verdict(
     lock: Lock,
     image: Image,
     *,
-    store: ArtifactStore,
+    location: str,
     verifier: Verifier,
     now: datetime,
     max_age: timedelta,
     reporter: Reporter,
+    insecure: bool = False,
 ) -> AttestedVerdict | None:
     """Take a stored verdict if it counts; ``None`` says that the image has to be judged.
 
@@ -109,13 +109,20 @@ def attested_verdict(
         state: the recipe as it is now.
         lock: the lock as it is now.
         image: the image, of which only manifest and config were read.
-        store: where statements lie.
+        location: where the image is, and so its statements.
         verifier: the key that has to have signed them.
         now: the moment.
         max_age: how old a verdict may be.
-        reporter: is told why stored verdicts do not count.
+        reporter: is told what counts and why other stored verdicts do not.
+        insecure: allow plain http to a registry that is not on loopback.
     """
     if image.digest is None:
+        return None
+    try:
+        store = open_store(location, insecure=insecure)
+    except UsageError as error:
+        # an archive or an engine keeps none: that is no reason not to judge
+        reporter.say(f"{error.message}: the image is judged from its bytes")
         return None
     try:
         require_fresh(state, lock)
@@ -130,7 +137,7 @@ def attested_verdict(
         reporter.say("no stored verdict counts: the image is judged from its bytes")
         return None
     try:
-        verdict = parse_json_report(found.verdict.document)
+        verdict = parse_json_report(found.verdict.result.verdict)
     except AttestationError as error:
         reporter.say(f"does not count: {found.verdict.where}: {error.message}")
         return None
@@ -143,7 +150,15 @@ def attested_verdict(
     if any(one.accepted and one.accepted.expires < now.date() for one in verdict.findings):
         reporter.say(f"does not count: {found.verdict.where}: a waiver has expired since")
         return None
-    return AttestedVerdict(verdict=verdict, verified_at=found.verdict.verified_at)
+    reporter.say(
+        f"`{state.recipe.name}` was judged at {timestamp(found.verdict.verified_at)}; "
+        f"signed by the key {verifier.fingerprint}"
+    )
+    return AttestedVerdict(
+        verdict=verdict,
+        pins=found.verdict.result.pins,
+        verified_at=found.verdict.verified_at,
+    )
 
 
 def _same(verdict: Verdict, expected: Expectation) -> bool:

@@ -16,6 +16,7 @@ from imagegate.report.document import render_json
 from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.sources import open_image
+from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
@@ -103,7 +104,8 @@ def build_recipe(
             "and will differ from one made elsewhere; diff ids will not"
         )
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, lock, source, reporter, today=today)
+    copying = copying_of(workspace, state, lock, source.image.digest)
+    verdict, _ = judge(state, lock, source, reporter, copying=copying, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     write_file(layout.with_name(f"{name}.build.json"), _provenance(composition, lock))

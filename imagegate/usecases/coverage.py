@@ -30,11 +30,12 @@ from imagegate.coverage.tree import (
     walk,
 )
 from imagegate.coverage.verdict import Asset, Judgement, judge
-from imagegate.coverage.walk import ContextFilter
+from imagegate.coverage.walk import ContextFilter, Decision
 from imagegate.errors import CoverageError, ImagegateError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
 
 _LFS_HEADER = b"version https://git-lfs.github.com/spec/v1"
 _LFS_LARGEST = 1024
@@ -175,35 +176,20 @@ def list_context(request: Request) -> Iterator[tuple[str, Sent]]:
     for dockerfile in request.dockerfiles:
         for name in request.builders:
             profile = find_profile(name)
-            ignore = _ignore_for(request, dockerfile, profile, _Texts())
+            ignore = ignore_for(request, dockerfile, profile)
             rules = ContextFilter(ignore, profile)
-            rules.send(context.root)
-            for sent in _listed(rules, context.root, ""):
-                yield name, replace(sent, by=_decided(sent, ignore))
+            rules.send(context.root)  # a broken line is heard of before anything is printed
+            for path, node, decision in rules.decisions(context.root):
+                yield name, _sent(path, node, decision, ignore)
 
 
-def _decided(sent: Sent, ignore: IgnoreFile) -> str:
-    if not sent.by:
-        return ""
-    return f"{ignore.path}:{sent.by} `{ignore.written(int(sent.by)).strip()}`"
-
-
-def _listed(rules: ContextFilter, root: Node, prefix: str) -> Iterator[Sent]:
-    node = lookup(root, prefix)
-    assert node is not None
-    for name in sorted(node.children):
-        path = f"{prefix}/{name}" if prefix else name
-        child = node.children[name]
-        decision = rules.decide(path, root)
-        line = str(decision.rule.line) if decision.rule else ""
-        if child.kind is Kind.DIRECTORY:
-            if not decision.kept and not rules.may_hold_exceptions(path):
-                yield Sent(path=path + "/", state="dropped", by=line)
-            else:
-                yield from _listed(rules, root, path)
-            continue
-        state = "empty" if decision.emptied else "sent" if decision.kept else "dropped"
-        yield Sent(path=path, state=state, by=line)
+def _sent(path: str, node: Node, decision: Decision, ignore: IgnoreFile) -> Sent:
+    by = ""
+    if decision.rule is not None:
+        line = decision.rule.line
+        by = f"{ignore.path}:{line} `{ignore.written(line).strip()}`"
+    state = "empty" if decision.emptied else "sent" if decision.kept else "dropped"
+    return Sent(path=path + "/" if node.kind is Kind.DIRECTORY else path, state=state, by=by)
 
 
 # -- reading
@@ -225,11 +211,13 @@ def read_context(folder: Path, name: str = "") -> Context:
     except OSError as unreadable:
         raise CoverageError(f"the context cannot be read: {unreadable}") from unreadable
 
-    def read(path: str, size: int) -> bytes:
-        with (folder / path).open("rb") as opened:
-            return opened.read(size)
+    def open_file(path: str) -> BinaryIO:
+        try:
+            return (folder / path).open("rb")
+        except OSError as unreadable:
+            raise CoverageError(f"`{path}` of the context: {unreadable.strerror}") from unreadable
 
-    return Context(root=root, read=read, name=name, location=str(folder))
+    return Context(root=root, open=open_file, name=name, location=str(folder))
 
 
 def _scan(top: str, root: Node) -> None:
@@ -261,7 +249,7 @@ def _build(
         dockerfile_path=_in_context(request, dockerfile),
         profile=profile,
         main=FilteredContext(
-            context=context, ignore=_ignore_for(request, dockerfile, profile, texts)
+            context=context, ignore=ignore_for(request, dockerfile, profile, texts)
         ),
         named={
             name: FilteredContext(
@@ -298,8 +286,15 @@ def _in_context(request: Request, dockerfile: Path) -> str:
         return ""
 
 
-def _ignore_for(request: Request, dockerfile: Path, profile: Profile, texts: _Texts) -> IgnoreFile:
-    """Return the ignore file that `profile` reads for `dockerfile`."""
+def ignore_for(
+    request: Request, dockerfile: Path, profile: Profile, texts: _Texts | None = None
+) -> IgnoreFile:
+    """Return the ignore file that `profile` reads for `dockerfile`.
+
+    Raises:
+        CoverageError: it cannot be read.
+    """
+    texts = texts if texts is not None else _Texts()
     own = dockerfile.with_name(dockerfile.name + "\0")
     for candidate in candidates("\0", profile):
         place = (
@@ -416,8 +411,6 @@ def _asset(
 ) -> Asset:
     path = f"{real}/{inner}"
     model = folder.rpartition("/")[2]
-    node = lookup(context.root, path)
-    small = node is not None and node.kind is Kind.FILE and node.size <= _LFS_LARGEST
     tracked = None if git is None else path in git.tracked
     return Asset(
         model=model,
@@ -426,8 +419,18 @@ def _asset(
         expected=_expected(request, folder, model, inner),
         tracked=tracked,
         gitignored=git is not None and not tracked and path not in git.untracked,
-        pointer=small and context.read(path, len(_LFS_HEADER)) == _LFS_HEADER,
+        pointer=is_pointer(context, path),
     )
+
+
+def is_pointer(context: Context, path: str) -> bool:
+    """Say whether a context file is a Git LFS pointer and not what it points to."""
+    node = lookup(context.root, path)
+    small = node is not None and node.kind is Kind.FILE and node.size <= _LFS_LARGEST
+    if not small:
+        return False
+    with context.open(path) as opened:
+        return opened.read(len(_LFS_HEADER)) == _LFS_HEADER
 
 
 def _expected(request: Request, folder: str, model: str, inner: str) -> str | None:

@@ -9,26 +9,32 @@ from typing import TYPE_CHECKING
 
 from imagegate import __version__
 from imagegate.engines.container.context import stage_context
+from imagegate.engines.container.detect import find_engine
 from imagegate.engines.container.readback import read_back
-from imagegate.engines.container.tools import Order, find_engine
-from imagegate.errors import EngineError
+from imagegate.engines.container.tools import Order
+from imagegate.errors import EngineError, RefusedError
 from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
 from imagegate.usecases.build import fetch_wheels
+from imagegate.usecases.copying import KnownBuilder, copying_with, unfit, unproven
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
 
+    from imagegate.coverage.copying import Copying
+    from imagegate.engines.container.readback import ReadBack
     from imagegate.engines.container.secrets import Secret
     from imagegate.engines.container.tools import Builder, Engine, EngineName, Network
-    from imagegate.lock import Lock
+    from imagegate.lock import Lock, LockedWheel
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
+    from imagegate.recipe import Recipe
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
     from imagegate.workspace import Workspace
@@ -98,58 +104,36 @@ def build_with_engine(
         RecipeError: the recipe cannot be built by an engine.
         FetchError: a wheel could not be had.
         EngineError: the engine is absent or fails.
-        RefusedError: a build secret is in the result.
+        RefusedError: the Dockerfile loses an asset, or a build secret is in the result.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
     require_fresh(state, lock)
     engine = find_engine(choice.name, choice.builder)
-    if engine.shortcomings:
-        reporter.say(engine.shortcomings)
-    recipe = state.recipe
-    if engine.platform.architecture != recipe.platform.architecture:
-        reporter.say(
-            f"{choice.name} runs on {engine.platform} and the recipe is for {recipe.platform}: "
-            "its steps need emulation (binfmt); `--engine compose` runs none"
-        )
+    _tell_limits(engine, state.recipe, reporter)
     wheels = fetch_wheels(state, lock, cache, reporter)
-    base = recipe.base
-    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
-        context = stage_context(
-            Path(folder),
-            recipe,
-            lock,
-            wheels,
-            images=workspace.recipe_path(name).parent,
-            dialect=engine.dialect,
-        )
-        reporter.say(f"building with {engine.name} {engine.version} ({engine.builder})")
-        identity = engine.build(
-            Order(
-                context=context,
-                tag=f"localhost/imagegate/{name}:build",
-                platform=recipe.platform,
-                network=choice.network,
-                secrets=choice.secrets,
-                insecure=choice.insecure or (base is not None and is_loopback(base.registry)),
-                say=reporter.say,
-            )
-        )
-        dockerfile = context.dockerfile.read_text(encoding="utf-8")
-    source = _open_built(engine, identity)
+    copying = copying_with(
+        workspace,
+        state,
+        lock,
+        KnownBuilder(builder=engine.builder, version=engine.version),
+        wheels=[path.name for path in wheels.values()],
+    )
+    _require_fit(copying, reporter)
+    job = _Job(
+        workspace=workspace,
+        recipe=state.recipe,
+        lock=lock,
+        engine=engine,
+        choice=choice,
+        reporter=reporter,
+    )
+    identity, dockerfile = _build(job, wheels)
     layout = workspace.layout(name)
-    with new_folder(layout) as fresh, reporter.task("reading the image back", None) as task:
-        written = read_back(
-            source,
-            recipe,
-            lock,
-            fresh,
-            secrets=choice.secrets,
-            threads=threads,
-            advance=task.advance,
-        )
+    written = _read_back(job, identity, layout, threads)
     write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
-    verdict, _ = judge(state, lock, open_judged(workspace, state, None), reporter, today=today)
+    built = open_judged(workspace, state, None)
+    verdict, _ = judge(state, lock, built, reporter, copying=copying, today=today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     provenance = _provenance(engine, choice, lock, written.digest, identity)
@@ -157,6 +141,101 @@ def build_with_engine(
     return EngineOutcome(
         layout=layout, report=report, digest=written.digest, identity=identity, verdict=verdict
     )
+
+
+def _require_fit(copying: Copying, reporter: Reporter) -> None:
+    """Refuse a build that is sure to lose an asset, before it runs.
+
+    What the text leaves open is said; the image's bytes settle it after the build.
+    """
+    bad = unfit(copying)
+    if bad:
+        raise RefusedError(
+            f"nothing is built: `{copying.dockerfile}` does not bring every asset"
+            + "".join(f"\n  {line}" for line in bad),
+            hint="; ".join(f"add `{edit.text}` to `{edit.path}`" for edit in copying.edits)
+            or "let its COPY lines and the ignore file reach every model's folder",
+        )
+    for line in unproven(copying):
+        reporter.say(f"{line}; the image's bytes will tell")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What every step of a build needs."""
+
+    workspace: Workspace
+    recipe: Recipe
+    lock: Lock
+    engine: Engine
+    choice: EngineChoice
+    reporter: Reporter
+
+    @property
+    def tag(self) -> str:
+        """What the engine calls the image."""
+        return f"localhost/imagegate/{self.recipe.name}:build"
+
+
+def _tell_limits(engine: Engine, recipe: Recipe, reporter: Reporter) -> None:
+    """Say what the engine cannot do, before it is tried."""
+    if engine.shortcomings:
+        reporter.say(engine.shortcomings)
+    if engine.platform.architecture != recipe.platform.architecture:
+        reporter.say(
+            f"{engine.name} runs on {engine.platform} and the recipe is for {recipe.platform}: "
+            "its steps need emulation (binfmt); `--engine compose` runs none"
+        )
+
+
+def _build(job: _Job, wheels: Mapping[LockedWheel, Path]) -> tuple[str, str]:
+    """Let the engine build; returns its id of the image and the Dockerfile that it was given."""
+    recipe, engine, choice, base = job.recipe, job.engine, job.choice, job.recipe.base
+    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+        context = stage_context(
+            Path(folder),
+            recipe,
+            job.lock,
+            wheels,
+            images=job.workspace.recipe_path(recipe.name).parent,
+            dialect=engine.dialect,
+        )
+        job.reporter.say(f"building with {engine.name} {engine.version} ({engine.builder})")
+        identity = engine.build(
+            Order(
+                context=context,
+                tag=job.tag,
+                platform=recipe.platform,
+                network=choice.network,
+                secrets=choice.secrets,
+                insecure=choice.insecure or (base is not None and is_loopback(base.registry)),
+                say=job.reporter.say,
+            )
+        )
+        return identity, context.dockerfile.read_text(encoding="utf-8")
+
+
+def _read_back(job: _Job, identity: str, layout: Path, threads: int) -> ReadBack:
+    """Put what the engine built into the place of the layout; the old one stays if this raises."""
+    source = _open_built(job.engine, identity)
+    with (
+        new_folder(layout) as fresh,
+        job.reporter.task("reading the image back", None) as task,
+    ):
+        try:
+            return read_back(
+                source,
+                job.recipe,
+                job.lock,
+                fresh,
+                secrets=job.choice.secrets,
+                threads=threads,
+                advance=task.advance,
+            )
+        except RefusedError as error:
+            # the engine's own store is not ours to delete from
+            held = f"{job.engine.name} still holds the image: `{job.engine.name} rmi {job.tag}`"
+            raise RefusedError(error.message, hint=f"{error.hint}; {held}") from error
 
 
 def _open_built(engine: Engine, identity: str) -> ImageSource:

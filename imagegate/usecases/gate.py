@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.coverage.copying import Copying
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
@@ -41,6 +42,7 @@ def judge(
     source: ImageSource,
     reporter: Reporter,
     *,
+    copying: Copying,
     today: date,
     skip: Collection[str] = (),
 ) -> tuple[Verdict, Evidence]:
@@ -54,6 +56,7 @@ def judge(
         lock: its lock.
         source: the image.
         reporter: where progress goes.
+        copying: what a build with the recipe's Dockerfile does to the assets.
         today: the day that waivers are compared with.
         skip: ids of checks that are left out; such a verdict never passes.
 
@@ -87,6 +90,7 @@ def judge(
         facts=merge_facts(lock.base.facts, added_facts, tree, is_prefix=is_prefix),
         collector=collector,
         today=today,
+        copying=copying,
     )
     cost = Cost(
         read=meter.read,

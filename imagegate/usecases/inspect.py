@@ -7,43 +7,72 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imagegate.catalog import ownership, read_facts
-from imagegate.errors import UsageError
+from imagegate.errors import LockError, UsageError
 from imagegate.lock import CONTENTS, decode_lock
 from imagegate.oci.documents import ContainerConfig
 from imagegate.report.inspection import Inspection
 from imagegate.report.snapshot import Snapshot, compare_snapshots, snapshot
 from imagegate.sources import open_image
 from imagegate.usecases.lock import read_layers
+from imagegate.usecases.merged import merge_facts
 
 if TYPE_CHECKING:
     from imagegate.lock import Lock
+    from imagegate.oci.image import Image
     from imagegate.oci.platform import Platform
     from imagegate.report.lockdiff import Difference
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import Workspace
 
 
-def inspect_image(location: str, *, platform: Platform | None, reporter: Reporter) -> Inspection:
-    """Read every layer of an image and return its facts.
+def inspect_image(
+    location: str,
+    *,
+    platform: Platform | None,
+    reporter: Reporter,
+    workspace: Workspace | None = None,
+) -> Inspection:
+    """Read an image and return its facts.
+
+    Where the image's first layers are, by digest, those of a base that the workspace has locked,
+    the lock tells what they hold and only the layers on top are read.
 
     Args:
-        location: where the image is.
+        location: where the image is; a recipe's name means its build, if nothing else is there.
         platform: which one of an index.
         reporter: where progress goes.
+        workspace: where locks are, if there is one.
 
     Raises:
         UsageError: the location is none.
         ImageError: the image cannot be read.
     """
-    source = open_image(location, platform=platform)
+    if (
+        workspace is not None
+        and location in workspace.recipe_names()
+        and not Path(location).exists()
+    ):
+        location = f"oci:{workspace.relative(workspace.layout(location))}"
+        source = open_image(location, platform=platform, folder=workspace.root)
+    else:
+        source = open_image(location, platform=platform)
     image = source.image
-    compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
+    lock = _lock_below(image, workspace)
+    below = len(lock.manifest.layers) if lock is not None and lock.manifest is not None else 0
+    read = image.layers[below:]
+    compressed = sum(layer.descriptor.size for layer in read if layer.descriptor)
     with reporter.task("reading the image", compressed or None) as task:
-        tree, collector = read_layers(source, task.advance)
+        tree, collector = read_layers(
+            source, task.advance, onto=lock.files if lock is not None else None, layers=read
+        )
     nodes = list(tree.under(""))
-    facts = read_facts(tree, collector, [node.path for node in nodes])
-    _, contradictions = ownership(tree, collector, facts)
-    facts = replace(facts, contradictions=contradictions)
+    if lock is None:
+        facts = read_facts(tree, collector, [node.path for node in nodes])
+        _, contradictions = ownership(tree, collector, facts)
+        facts = replace(facts, contradictions=contradictions)
+    else:
+        added = read_facts(tree, collector, list(tree.touched()), lock.base.facts)
+        facts = merge_facts(lock.base.facts, added, tree, is_prefix=True)
     title = f"{image.location} ({image.digest or 'no manifest digest'})"
     config = image.config.config or ContainerConfig()
     return Inspection(
@@ -51,7 +80,23 @@ def inspect_image(location: str, *, platform: Platform | None, reporter: Reporte
         facts=facts,
         snapshot=snapshot(title, facts, config, nodes),
         compressed=compressed,
+        lock=lock.contents.name if lock is not None else "",
     )
+
+
+def _lock_below(image: Image, workspace: Workspace | None) -> Lock | None:
+    """Find a lock whose base's blobs are, by digest, the first of the image's."""
+    found = [layer.descriptor.digest if layer.descriptor else None for layer in image.layers]
+    for name in workspace.recipe_names() if workspace is not None else ():
+        assert workspace is not None
+        try:
+            lock = workspace.lock(name)
+        except LockError:
+            continue  # the base's bytes say it as well
+        locked = [layer.digest for layer in lock.manifest.layers] if lock.manifest else []
+        if locked and found[: len(locked)] == locked:
+            return lock
+    return None
 
 
 def difference(
@@ -83,7 +128,9 @@ def _state(
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         return _of_lock(decode_lock(folder.resolve().name, files, name))
     try:
-        return inspect_image(name, platform=platform, reporter=reporter).snapshot
+        return inspect_image(
+            name, platform=platform, reporter=reporter, workspace=workspace
+        ).snapshot
     except UsageError as error:
         raise UsageError(
             f"`{name}` is neither a lock nor an image: {error.message}",

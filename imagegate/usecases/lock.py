@@ -26,16 +26,19 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.rootfs import FileTree, Node
 from imagegate.sources import open_image
+from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from imagegate.catalog.collect import Collector
     from imagegate.lock import LockedWheel
     from imagegate.oci.image import ImageSource, Layer
     from imagegate.recipe import Recipe
+    from imagegate.rootfs import PathIndex
+    from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState, Workspace
 
@@ -68,6 +71,7 @@ def lock_recipe(
     cache: Path,
     reporter: Reporter,
     insecure: bool = False,
+    clock: Clock | None = None,
 ) -> LockOutcome:
     """Write a recipe's lock anew.
 
@@ -78,6 +82,7 @@ def lock_recipe(
         cache: folder for downloads.
         reporter: where progress goes.
         insecure: allow plain http to a registry that is not on loopback.
+        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
@@ -93,11 +98,13 @@ def lock_recipe(
             base or base_location(workspace, state.recipe),
             platform=state.recipe.platform,
             insecure=insecure,
+            clock=clock,
         )
         rewritten = _agree_on_base(state.recipe, source, base)
         if rewritten is not None:
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
         read = read_base(state.recipe, source, reporter)
+        tell_traffic(source, reporter, layers="the base's layers", size=read.document.compressed)
     elif base is not None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to lock")
     parts = _complete(state, read, cache, reporter)
@@ -135,6 +142,7 @@ class _ReadBase:
     manifest_bytes: bytes
     config_bytes: bytes
     nodes: tuple[Node, ...]
+    owners: Mapping[str, str]
     freeze: str
 
 
@@ -155,12 +163,12 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             f"the base is for another platform: recipe={recipe.platform} found={image.config.platform}"
         )
     compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
-    with _without_cycle_search(), reporter.task("reading the base", compressed) as task:
-        tree, collector = read_layers(source, task.advance)
-    nodes = list(tree.under(""))
-    facts = read_facts(tree, collector, [node.path for node in nodes])
-    owners, contradictions = ownership(tree, collector, facts)
-    owned = tuple(replace(node, owner=owners.get(node.path, ""), layer=0) for node in nodes)
+    with _without_cycle_search():
+        with reporter.task("reading the base", compressed) as task:
+            tree, collector = read_layers(source, task.advance)
+        nodes = list(tree.under(""))
+        facts = read_facts(tree, collector, [node.path for node in nodes])
+        owners, contradictions = ownership(tree, collector, facts)
     assert recipe.base is not None
     section = recipe.document.python
     order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
@@ -175,15 +183,28 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
         ),
         manifest_bytes=image.manifest_bytes,
         config_bytes=image.config_bytes,
-        nodes=owned,
+        nodes=tuple(nodes),
+        owners=owners,
         freeze=freeze(facts.distributions, section.version, order, facts.checkouts),
     )
 
 
 def read_layers(
-    source: ImageSource, advance: Callable[[int], object]
+    source: ImageSource,
+    advance: Callable[[int], object],
+    *,
+    onto: PathIndex | None = None,
+    layers: Sequence[Layer] | None = None,
 ) -> tuple[FileTree, Collector]:
-    """Read all layers, some at a time, and apply them in order."""
+    """Read layers, some at a time, and apply them in order.
+
+    Args:
+        source: the image.
+        advance: called with the number of compressed bytes of each read.
+        onto: what the layers stand on, if not on nothing.
+        layers: which of the image's layers; all if ``None``.
+    """
+    chosen = source.image.layers if layers is None else layers
     lock = threading.Lock()
     stopped = threading.Event()
 
@@ -202,14 +223,14 @@ def read_layers(
         return reading, collector
 
     everything = new_collector()
-    tree = FileTree()
+    tree = FileTree(onto)
     workers = min(os.cpu_count() or 1, _READ_AT_ONCE)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         # the largest first, so that no thread is left alone with it at the end
-        by_size = sorted(source.image.layers, key=_size_of, reverse=True)
+        by_size = sorted(chosen, key=_size_of, reverse=True)
         pending = {layer.number: pool.submit(one, layer) for layer in by_size}
         try:
-            for layer in source.image.layers:
+            for layer in chosen:
                 reading, collector = pending.pop(layer.number).result()
                 tree.apply(reading.entries, layer.number)
                 everything.absorb(collector)
@@ -338,6 +359,7 @@ def _complete(
         manifest_bytes=read.manifest_bytes if read else None,
         config_bytes=read.config_bytes if read else None,
         files=read.nodes if read else (),
+        owners=read.owners if read else {},
         wheels=wheels,
         wheel_sizes=sizes,
         layer=layer,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
+    from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.usecases.transfer import Destination
     from imagegate.workspace import Workspace
@@ -54,6 +55,7 @@ def mirror_base(
     base: str | None,
     insecure: bool,
     reporter: Reporter,
+    clock: Clock | None = None,
 ) -> MirrorOutcome:
     """Copy what the recipe's base digest names, byte for byte.
 
@@ -67,6 +69,7 @@ def mirror_base(
         base: where the base's bytes are; where the recipe says if ``None``.
         insecure: allow plain http to other hosts than loopback.
         reporter: where progress goes.
+        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the recipe has no base, or the named image is only part of it.
@@ -80,9 +83,12 @@ def mirror_base(
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to mirror")
     digest = recipe.base.digest
     source = open_image(
-        base or base_location(workspace, recipe), platform=recipe.platform, insecure=insecure
+        base or base_location(workspace, recipe),
+        platform=recipe.platform,
+        insecure=insecure,
+        clock=clock,
     )
-    client, sink = to.open(insecure=insecure)
+    client, sink = to.open(insecure=insecure, clock=clock)
     tag = to.tag_for(digest, "base")
     reporter.say(f"mirroring {digest} to {to.repository.name}:{tag}")
     if source.image.digest == digest:

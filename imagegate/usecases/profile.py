@@ -47,6 +47,15 @@ def show_profile(workspace: Workspace, name: str) -> PublishedState:
     return ProfileStore(workspace.profiles()).current(name)
 
 
+def profile_history(workspace: Workspace, name: str) -> tuple[PublishedState, ...]:
+    """Return what was published under a name, newest first; the first is the current state.
+
+    Raises:
+        ProfileError: there is no such profile, or it was not written by a promotion.
+    """
+    return ProfileStore(workspace.profiles()).history(name)
+
+
 def check_profile(
     workspace: Workspace, name: str, *, engine: Engine | None
 ) -> tuple[ProfileFinding, ...]:

@@ -1,4 +1,4 @@
-"""``imagegate promote``: judge again from bytes, push by digest, then publish the profile."""
+"""``imagegate promote``: judge again, push by digest, sign, then publish the profile."""
 
 from __future__ import annotations
 
@@ -11,33 +11,27 @@ from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
-from imagegate.sources.registry import push_image
-from imagegate.usecases.attest import sign_verdict, timestamp
+from imagegate.sources.registry import push_image, registry_reference
+from imagegate.usecases.attest import Judgement, sign_verdict, timestamp
+from imagegate.usecases.attested import attested_verdict
+from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
 from imagegate.usecases.verify import open_judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from pathlib import Path
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.lock import Lock
     from imagegate.oci.image import ImageSource
     from imagegate.recipe import Recipe
-    from imagegate.signing.keys import Signer
+    from imagegate.signing.keys import BundleSigner, Signer, Verifier
     from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
-    from imagegate.workspace import Workspace
-
-# component and the way it was read, to the variable that launchers get
-_PINS = {
-    "NCCL_VERSION": ("nccl", "version string"),
-    "TORCH_VERSION": ("torch", "version.py"),
-    "VLLM_VERSION": ("vllm", "_version.py"),
-    "FLASHINFER_VERSION": ("flashinfer-python", "_build_meta.py"),
-}
+    from imagegate.workspace import RecipeState, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +67,19 @@ class Push:
     clock: Clock | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Whose stored verdict counts instead of a new one, and until when.
+
+    Attributes:
+        verifier: the key that has to have signed it.
+        max_age: how old it may be.
+    """
+
+    verifier: Verifier
+    max_age: timedelta
+
+
 def promote_recipe(
     workspace: Workspace,
     name: str,
@@ -81,7 +88,9 @@ def promote_recipe(
     promoted_at: datetime,
     promoted_by: str,
     reporter: Reporter,
-    signer: Signer | None = None,
+    why: str = "",
+    trust: Trust | None = None,
+    signer: Signer | BundleSigner | None = None,
     push: Push | None = None,
     insecure: bool = False,
 ) -> PromoteOutcome:
@@ -94,6 +103,9 @@ def promote_recipe(
         promoted_at: when.
         promoted_by: who.
         reporter: where progress goes.
+        why: their reason in one line.
+        trust: whose stored verdict counts; without one, or where none counts, the image is
+            judged from its bytes.
         signer: signs the image and its statements before the profile names it.
         push: where the image goes before the profile names it; it stays where it is if ``None``.
         insecure: allow plain http to a registry that `image` names.
@@ -108,8 +120,12 @@ def promote_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, evidence = judge(state, lock, source, reporter, today=promoted_at.date())
+    clock = push.clock if push is not None else None
+    source = open_judged(workspace, state, image, insecure=insecure, clock=clock)
+    judgement = _judge(
+        workspace, state, lock, source, image, promoted_at, reporter, trust, insecure=insecure
+    )
+    verdict = judgement.verdict
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)
     if verdict.image is None:
@@ -125,30 +141,89 @@ def promote_recipe(
         repository = pushed.name
     if signer is not None:
         # before the profile: launchers never read of an image whose signature is not there
-        where = f"{repository}@{verdict.image}" if pushed is not None else image
+        there = f"{repository}@{verdict.image}" if pushed is not None else image
         sign_verdict(
             workspace,
-            verdict,
-            evidence,
+            judgement,
             store=open_store(
-                where or f"oci:{workspace.layout(name)}",
+                there or f"oci:{workspace.layout(name)}",
                 insecure=insecure or (push is not None and push.insecure),
             ),
             signer=signer,
-            at=promoted_at,
             reporter=reporter,
         )
+    path = _publish(
+        workspace, judgement, repository, _Promotion(at=promoted_at, by=promoted_by, why=why)
+    )
+    return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Promotion:
+    """When, by whom and why."""
+
+    at: datetime
+    by: str
+    why: str
+
+
+def _publish(
+    workspace: Workspace, judgement: Judgement, repository: str, promotion: _Promotion
+) -> Path:
+    """Write the profile that names the image in this repository."""
+    recipe, verdict = judgement.recipe, judgement.verdict
+    assert verdict.image is not None
     report = render_json(verdict)
     digest = str(Digest.of(report))
     published = PublishedState(
-        env=_environment(evidence, repository, verdict.image, digest),
-        settings=dict(state.recipe.document.profile.settings),
+        env=_environment(judgement, repository, verdict.image, digest),
+        settings=dict(recipe.document.profile.settings),
         verdict=digest,
-        promoted_at=timestamp(promoted_at),
-        promoted_by=promoted_by,
+        promoted_at=timestamp(promotion.at),
+        promoted_by=promotion.by,
+        why=promotion.why,
     )
-    path = ProfileStore(workspace.profiles()).publish(name, published, report)
-    return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
+    return ProfileStore(workspace.profiles()).publish(recipe.name, published, report)
+
+
+def _judge(
+    workspace: Workspace,
+    state: RecipeState,
+    lock: Lock,
+    source: ImageSource,
+    image: str | None,
+    at: datetime,
+    reporter: Reporter,
+    trust: Trust | None,
+    *,
+    insecure: bool,
+) -> Judgement:
+    """Take a stored verdict if one counts, and judge the image from its bytes otherwise."""
+    stored = None
+    if trust is not None:
+        stored = attested_verdict(
+            state,
+            lock,
+            source.image,
+            location=image or f"oci:{workspace.layout(state.recipe.name)}",
+            verifier=trust.verifier,
+            now=at,
+            max_age=trust.max_age,
+            reporter=reporter,
+            insecure=insecure,
+        )
+    if stored is None:
+        copying = copying_of(workspace, state, lock, source.image.digest)
+        verdict, evidence = judge(state, lock, source, reporter, copying=copying, today=at.date())
+        return Judgement.now(verdict, evidence, at)
+    return Judgement(
+        verdict=stored.verdict,
+        recipe=state.recipe,
+        lock=lock,
+        image=source.image,
+        pins=stored.pins,
+        verified_at=stored.verified_at,
+    )
 
 
 def _push(
@@ -166,12 +241,16 @@ def _push(
         platform=recipe.platform,
         insecure=push.insecure,
         folder=workspace.root,
+        clock=push.clock,
     )
     before = layers.received
     # distribution-spec, "Mounting a blob from another repository": within one registry only
     near = [same_registry(source, repository.registry)]
-    if recipe.base is not None and recipe.base.registry == repository.registry:
-        near.append(recipe.base.repository)
+    near += [
+        base.repository
+        for base in (push.base and registry_reference(push.base), recipe.base)
+        if base and base.registry == repository.registry
+    ]
     reporter.say(f"pushing to {repository.name}:{tag}")
     done = push_image(
         sink, image, [layers], mount_from=dict.fromkeys(name for name in near if name), tag=tag
@@ -198,9 +277,9 @@ def _base_locations(workspace: Workspace, recipe: Recipe, chosen: str | None) ->
 
 
 def _environment(
-    evidence: Evidence, repository: str, image: Digest, verdict: str
+    judgement: Judgement, repository: str, image: Digest, verdict: str
 ) -> dict[str, str]:
-    recipe, lock = evidence.recipe, evidence.lock
+    recipe, lock = judgement.recipe, judgement.lock
     values = {
         "IMAGEGATE_PROFILE": recipe.name,
         "IMAGE": f"{repository}@{image}",
@@ -210,12 +289,4 @@ def _environment(
         "LOCK_DIGEST": str(lock.digest),
         "VERDICT": verdict,
     }
-    for variable, (component, source) in _PINS.items():
-        found = {
-            reading.value
-            for reading in evidence.facts.native
-            if (reading.component, reading.source) == (component, source)
-        }
-        if len(found) == 1:  # several different copies are no pin that one line could state
-            values[variable] = found.pop()
-    return {**values, **recipe.document.profile.env}
+    return {**judgement.pins, **values, **recipe.document.profile.env}

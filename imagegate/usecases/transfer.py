@@ -83,6 +83,7 @@ class LayerSources:
         platform: of the image.
         insecure: allow plain http to other hosts than loopback.
         folder: what a relative location is relative to.
+        clock: waits between attempts at a registry; the machine's if ``None``.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class LayerSources:
         platform: Platform,
         insecure: bool,
         folder: Path,
+        clock: Clock | None = None,
     ) -> None:
         self._first = first
         self._locations = locations
         self._platform = platform
         self._insecure = insecure
         self._folder = folder
+        self._clock = clock
         self._opened: dict[str, ImageSource | ImagegateError] = {}
 
     @property
@@ -148,6 +151,7 @@ class LayerSources:
                     platform=self._platform,
                     insecure=self._insecure,
                     folder=self._folder,
+                    clock=self._clock,
                 )
             except ImagegateError as error:
                 # another place may have the layer; the reason is told if none does

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.errors import LockError, UsageError
+from imagegate.errors import LockError, RefusedError, UsageError
 from imagegate.oci.digest import Digest
-from imagegate.report.text import format_bytes
 from imagegate.sources import open_image
+from imagegate.usecases.copying import copying_of, copying_of_workspace, unproven
 from imagegate.usecases.gate import judge
+from imagegate.usecases.traffic import tell_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from imagegate.engines.container.tools import EngineName
     from imagegate.lock import Lock
     from imagegate.oci.image import ImageSource
+    from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import Verdict
     from imagegate.workspace import RecipeState, Workspace
@@ -34,6 +36,7 @@ def verify_recipe(
     skip: Collection[str] = (),
     insecure: bool = False,
     probe_with: EngineName | None = None,
+    clock: Clock | None = None,
 ) -> tuple[Verdict, Evidence]:
     """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
@@ -46,6 +49,7 @@ def verify_recipe(
         skip: ids of checks that are left out; such a verdict never passes.
         insecure: allow plain http to a registry that is not on loopback.
         probe_with: the engine that runs the image and asks it about itself; not run if ``None``.
+        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: there is no image to judge.
@@ -55,25 +59,16 @@ def verify_recipe(
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image, insecure=insecure)
-    verdict, evidence = judge(state, lock, source, reporter, today=today, skip=skip)
+    source = open_judged(workspace, state, image, insecure=insecure, clock=clock)
+    copying = copying_of(workspace, state, lock, source.image.digest)
+    verdict, evidence = judge(
+        state, lock, source, reporter, copying=copying, today=today, skip=skip
+    )
     if probe_with is not None:
         verdict = _probed(verdict, evidence, source, probe_with, reporter)
     if image is not None:
-        _tell_traffic(source, verdict, reporter)
+        tell_traffic(source, reporter, layers="added layers", size=verdict.cost.added)
     return verdict, evidence
-
-
-def _tell_traffic(source: ImageSource, verdict: Verdict, reporter: Reporter) -> None:
-    """Say what came over the wire, where the image is in a registry."""
-    from imagegate.sources.registry import RegistrySource
-
-    if isinstance(source, RegistrySource):
-        traffic = source.client.traffic
-        reporter.say(
-            f"the registry sent {traffic.received} bytes in {traffic.requests} answers "
-            f"({format_bytes(traffic.received)}; added layers: {format_bytes(verdict.cost.added)})"
-        )
 
 
 def _probed(
@@ -85,8 +80,8 @@ def _probed(
 ) -> Verdict:
     """Run the judged image, by its id, and add what it says to the verdict."""
     from imagegate.checks.probe import PROBE
+    from imagegate.engines.container.detect import find_engine
     from imagegate.engines.container.probe import identities_of, probe, pull
-    from imagegate.engines.container.tools import find_engine
     from imagegate.sources.registry import RegistrySource, is_loopback
 
     engine = find_engine(engine_name)
@@ -110,7 +105,7 @@ def _probed(
 
 
 def verify_static(workspace: Workspace, name: str) -> str:
-    """Compare a lock with the recipe, the requirements and the assets as they are; no image is read.
+    """Compare a lock with the workspace as it is, and judge a Dockerfile there; no image is read.
 
     Returns:
         What was compared.
@@ -118,13 +113,23 @@ def verify_static(workspace: Workspace, name: str) -> str:
     Raises:
         UsageError: there is no such recipe, or it cannot be used.
         LockError: the lock is missing, damaged, edited or stale.
+        RefusedError: the recipe's own Dockerfile does not prove that every asset arrives.
     """
     state = workspace.state(name)
     lock = workspace.lock(name)
     require_fresh(state, lock)
+    copying = copying_of_workspace(workspace, state, lock)
+    bad = unproven(copying)
+    if bad:
+        raise RefusedError(
+            f"`{copying.dockerfile}` does not prove that every asset arrives:"
+            + "".join(f"\n       {line}" for line in bad),
+            hint=f"`imagegate build {name} --engine docker` shows what the engine makes of it",
+        )
+    carried = "" if copying.judgement is None else f"; `{copying.dockerfile}` brings every asset"
     return (
         f"lock {lock.digest} fits image.toml, {len(state.requirements)} requirements "
-        f"and {len(state.assets)} assets"
+        f"and {len(state.assets)} assets{carried}"
     )
 
 
@@ -152,7 +157,12 @@ def require_fresh(state: RecipeState, lock: Lock) -> None:
 
 
 def open_judged(
-    workspace: Workspace, state: RecipeState, image: str | None, *, insecure: bool = False
+    workspace: Workspace,
+    state: RecipeState,
+    image: str | None,
+    *,
+    insecure: bool = False,
+    clock: Clock | None = None,
 ) -> ImageSource:
     """Open the image that is to be judged: the named one, or the recipe's build.
 
@@ -162,7 +172,7 @@ def open_judged(
     """
     platform = state.recipe.platform
     if image is not None:
-        return open_image(image, platform=platform, insecure=insecure)
+        return open_image(image, platform=platform, insecure=insecure, clock=clock)
     name = state.recipe.name
     layout = workspace.layout(name)
     # relative, so that a verdict says the same wherever the workspace lies

@@ -32,7 +32,8 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
+        _name(error, path)
         with contextlib.suppress(FileNotFoundError):
             Path(name).unlink()
         raise
@@ -53,6 +54,9 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield fresh
         _sync_tree(fresh)
         _swap(fresh, path)
+    except OSError as error:
+        _name(error, path)
+        raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -62,6 +66,12 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     with new_folder(path) as fresh:
         for name, content in files.items():
             (fresh / name).write_bytes(content)
+
+
+def _name(error: BaseException, path: Path) -> None:
+    """Say what could not be written: a full disk fails a write that knows no path."""
+    if isinstance(error, OSError) and error.filename is None:
+        error.filename = str(path)
 
 
 def _swap(fresh: Path, path: Path) -> None:

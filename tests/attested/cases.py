@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from imagegate.attestation.provenance import BuildRecord, provenance
@@ -11,12 +12,14 @@ from imagegate.attestation.sbom import sbom
 from imagegate.attestation.statement import Statement, Subject
 from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.report.document import render_json
+from imagegate.usecases.attest import Judgement
 from imagegate.verdict import CheckReport, Finding, Place, Severity, Verdict
 
 if TYPE_CHECKING:
     from imagegate.checks.evidence import Evidence
     from tests.workspaces import Built
 
+MOMENT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 NOW = "2026-11-29T12:00:00Z"
 VERSION = "0.1.0"
 
@@ -38,11 +41,22 @@ class Judged:
             architecture="arm64",
         )
 
+    def judgement(self, at: datetime = MOMENT) -> Judgement:
+        """The verdict as it is signed and published."""
+        return Judgement.now(self.verdict, self.evidence, at)
+
     def statements(self, *, at: str = NOW, verdict: Verdict | None = None) -> dict[str, Statement]:
         """All four statements by a short name."""
         verdict = verdict or self.verdict
         lock, image = self.evidence.lock, self.evidence.image
-        result = detailed_result(verdict, lock, image, self.subject, document=render_json(verdict))
+        result = detailed_result(
+            verdict,
+            lock,
+            image,
+            self.subject,
+            document=render_json(verdict),
+            pins=self.judgement().pins,
+        )
         path = self.built.root / "build" / "served.build.json"
         record = BuildRecord.parse(path.read_bytes(), str(path))
         return {

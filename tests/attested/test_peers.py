@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -70,14 +73,11 @@ class Signed:
         self.sign()
 
     def sign(self) -> None:
-        verdict, evidence = self.scene.judged.verdict, self.scene.judged.evidence
         sign_verdict(
             self.scene.workspace,
-            verdict,
-            evidence,
+            self.scene.judged.judgement(NOW),
             store=self.store,
             signer=self.scene.signer,
-            at=NOW,
             reporter=Heard(),
         )
 
@@ -328,3 +328,39 @@ def test_writers_at_the_same_time_lose_nothing_in_a_registry(
         content = store.find_manifest(f"sha256-{scene.subject.digest.encoded}.{suffix}")
         assert content is not None
         assert len(json.loads(content)["layers"]) == 4 * each
+
+
+def test_promotions_of_several_machines_at_once_lose_nothing_in_a_registry(
+    judged: Judged, registry: str, tmp_path: Path
+) -> None:
+    """Processes of their own, each with a key and a workspace: nothing but the registry is shared."""
+    scene = Scene(judged, tmp_path / "scene", generate("ed25519"))
+    client = RegistryClient(registry)
+    layout = open_image(f"oci:{scene.layout}")
+    base = open_image(f"oci:{scene.workspace.root / 'base'}")
+    push_image(RegistrySink(client, "team/crowded"), layout.image, (layout, base))
+    image = f"{registry}/team/crowded@{scene.subject.digest}"
+    machines = []
+    for number in range(5):
+        root = tmp_path / f"machine{number}"
+        shutil.copytree(judged.built.root, root)
+        key = tmp_path / f"{number}.key"
+        write_pair(generate("ed25519"), key, tmp_path / f"{number}.pub")
+        command = [sys.executable, "-m", "imagegate", "promote", "served", "--image", image]
+        machines.append(
+            subprocess.Popen(
+                [*command, "--sign", str(key), "-w", str(root)],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+    for machine in machines:
+        _, said = machine.communicate()
+        assert machine.returncode == 0, said
+    store = RegistryStore(client, "team/crowded")
+    assert len(store.referrers(scene.subject.digest)) == 5 * 5
+    for suffix, each in (("sig", 1), ("att", 4)):
+        content = store.find_manifest(f"sha256-{scene.subject.digest.encoded}.{suffix}")
+        assert content is not None
+        assert len(json.loads(content)["layers"]) == 5 * each

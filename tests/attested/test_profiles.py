@@ -113,7 +113,7 @@ def test_check_sees_a_lock_that_is_newer_than_the_promotion(
 def _podman(folder: Path, document: dict[str, object] | None) -> None:
     """A podman that answers as podman-image-exists(1) and podman-image-inspect(1) say."""
     program = folder / "podman"
-    answer = shlex.quote(json.dumps(document))
+    answer = shlex.quote(json.dumps([document]))
     exists = "exit 1" if document is None else "exit 0"
     program.write_text(
         f'#!/bin/sh\ncase "$2" in exists) {exists};; inspect) printf %s {answer};; esac\n'
@@ -296,3 +296,32 @@ def test_docker_compose_reads_the_published_profile_alike(root: Path, tmp_path: 
     published = dict(line.split("=", 1) for line in path.read_text().splitlines())
     environment = json.loads(done.stdout)["services"]["served"]["environment"]
     assert environment == {**published, **values}
+
+
+# of Debian's package systemd; it has the parser of EnvironmentFile= in it (src/basic/env-file.c)
+_SYSTEMD = "/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator"
+
+
+@pytest.mark.peers
+def test_systemds_own_parser_reads_the_published_profile_alike(root: Path, tmp_path: Path) -> None:
+    """environment.d(5) files go through the parser of units' EnvironmentFile, with two differences.
+
+    A variable without a value is left out there, and ``$`` is expanded, which no profile holds.
+    """
+    values = {f"V{number}": value for number, value in enumerate(TEMPTING) if value}
+    folder = tmp_path / "environment.d"
+    folder.mkdir()
+    (folder / "1-tempting.conf").write_bytes(encode_env(values))
+    shutil.copy(root / "profiles/served.env", folder / "2-served.conf")
+    published = (root / "profiles/served.env").read_text()
+    values |= dict(line.split("=", 1) for line in published.splitlines())
+    done = subprocess.run(
+        [_SYSTEMD],
+        env={"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    read = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert {name: read.get(name) for name in values} == values

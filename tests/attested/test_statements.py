@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from packaging.utils import canonicalize_name
 
 from imagegate.attestation.provenance import BuildRecord, provenance
-from imagegate.attestation.sbom import components
+from imagegate.attestation.sbom import components, sbom
 from imagegate.attestation.statement import (
     Envelope,
     Subject,
@@ -29,6 +29,7 @@ from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.catalog.freeze import freeze
 from imagegate.checks import CHECKS
 from imagegate.errors import AttestationError
+from imagegate.facts import SystemPackage
 from imagegate.oci.digest import Digest
 from imagegate.report.document import parse_json_report, render_json
 from imagegate.workspace import Workspace
@@ -193,16 +194,30 @@ def test_the_bill_of_materials_is_valid_cyclonedx(judged: Judged) -> None:
 def test_the_bill_of_materials_equals_pip_freeze_and_hashes_everything(judged: Judged) -> None:
     listed = _predicate(judged.statements()["sbom"])["components"]
     frozen = freeze(judged.evidence.facts.distributions, "3.12")
-    assert "".join(f"{one['name']}=={one['version']}\n" for one in listed) == frozen
-    assert all(len(one["hashes"][0]["content"]) == 64 for one in listed)
+    python = [one for one in listed if one["purl"].startswith("pkg:pypi/")]
+    assert "".join(f"{one['name']}=={one['version']}\n" for one in python) == frozen
+    assert all(len(one["hashes"][0]["content"]) == 64 for one in python)
     # purl-spec: `+` of a local version is written %2B
     assert "pkg:pypi/torch@2.13.0%2Bcu130" in [one["purl"] for one in listed]
+
+
+def test_the_shipped_images_bill_is_valid_cyclonedx_and_names_nothing_twice() -> None:
+    lock = Workspace(Path(__file__).parents[2]).lock("glm")
+    subject = Subject(repository="registry.example/glm", digest=Digest.of(b"glm"))
+    document = _predicate(sbom(lock, subject, created=NOW, version=VERSION))
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document)) is None
+    references = [one["bom-ref"] for one in document["components"]]
+    assert len(set(references)) == len(references)
+    named = {r for one in document["dependencies"] for r in (one["ref"], *one["dependsOn"])}
+    assert named == {*references, subject.uri}
 
 
 def test_the_shipped_images_bill_lists_every_distribution_with_purl_and_hash() -> None:
     """The lock of ``glm``: what pip freezes in the base, and what the layer adds to it."""
     folder = Path(__file__).parents[2]
-    listed = components(Workspace(folder).lock("glm"))
+    listed = [
+        one for one in components(Workspace(folder).lock("glm")) if one.purl.startswith("pkg:pypi/")
+    ]
     frozen = (folder / "locks/glm/freeze.txt").read_text().splitlines()
     required = (folder / "locks/glm/requirements.txt").read_text().splitlines()
     lines = [*frozen, *(line.partition(" ")[0] for line in required)]
@@ -217,6 +232,60 @@ def test_the_shipped_images_bill_lists_every_distribution_with_purl_and_hash() -
     assert all(re.fullmatch("[0-9a-f]{64}", one.sha256) for one in listed)
     assert len({one.purl for one in listed}) == len(listed)
     assert {one.hashed for one in listed if one.origin == "layer"} == {"wheel"}
+
+
+def test_the_shipped_images_bill_lists_each_pinned_library_with_version_hash_and_owner() -> None:
+    lock = Workspace(Path(__file__).parents[2]).lock("glm")
+    listed = {one.path: one for one in components(lock) if one.path}
+    pinned = {r.path: r.value for r in lock.base.facts.native if r.source == "sha256"}
+    assert {path: one.sha256 for path, one in listed.items()} == pinned
+    assert {one.hashed for one in listed.values()} == {"file"}
+    site = "usr/local/lib/python3.12/dist-packages"
+    nccl = listed[f"{site}/nvidia/nccl/lib/libnccl.so.2"]
+    # the library's own words, not those of the wheel that brought it
+    assert (nccl.version, nccl.owner) == ("2.30.7+cuda13.3", "nvidia-nccl-cu13==2.30.7")
+    assert nccl.purl == (f"pkg:generic/libnccl@2.30.7%2Bcuda13.3?checksum=sha256:{nccl.sha256}")
+    assert nccl.build_id
+    assert listed[f"{site}/nvidia/cudnn/lib/libcudnn.so.9"].version == "9.20.0.48"
+    # a copy that another wheel carries along is not of that wheel's version
+    (copied,) = (one for one in listed.values() if one.owner.startswith("pynvvideocodec=="))
+    assert copied.version == "12.9.79"
+
+
+def test_packages_of_dpkg_and_conda_are_listed_as_installed_and_the_document_is_valid(
+    judged: Judged,
+) -> None:
+    def package(name: str, version: str, state: str, manager: str = "dpkg") -> SystemPackage:
+        return SystemPackage(
+            manager=manager,
+            name=name,
+            architecture="arm64" if manager == "dpkg" else "py312_0",
+            version=version,
+            state=state,
+            path="var/lib/dpkg/status",
+        )
+
+    base = judged.evidence.lock.base
+    for mark, vendor in (("ubuntu8.4", "ubuntu"), ("", "debian")):
+        packages = (
+            package("libc6", f"2.39-0{mark}", "install ok installed"),
+            package("libnccl2", "2.30.7-1+cuda13.3", "hold ok installed"),
+            package("gone", "1:1.0-1", "deinstall ok config-files"),
+            package("numpy", "2.2.0", "", "conda"),
+        )
+        facts = replace(base.facts, packages=packages)
+        lock = replace(judged.evidence.lock, base=base.model_copy(update={"facts": facts}))
+        statement = sbom(lock, judged.subject, created=NOW, version=VERSION)
+        document = _predicate(statement)
+        purls = [one["purl"] for one in document["components"]]
+        # purl-spec, types `deb` and `conda`
+        assert [one for one in purls if one.startswith(("pkg:deb", "pkg:conda"))] == [
+            "pkg:conda/numpy@2.2.0?build=py312_0",
+            f"pkg:deb/{vendor}/libc6@2.39-0{mark}?arch=arm64",
+            f"pkg:deb/{vendor}/libnccl2@2.30.7-1%2Bcuda13.3?arch=arm64",
+        ]
+        validator = JsonStrictValidator(SchemaVersion.V1_6)
+        assert validator.validate_str(json.dumps(document)) is None
 
 
 def test_a_components_hash_follows_the_files_that_the_distribution_owns(judged: Judged) -> None:

@@ -25,7 +25,7 @@ from imagegate.signing.keys import KeySigner, generate
 from imagegate.signing.layout import LayoutStore
 from imagegate.signing.publish import publish
 from imagegate.sources import open_image
-from imagegate.usecases.attest import sign_verdict
+from imagegate.usecases.attest import Judgement, sign_verdict
 from imagegate.usecases.attested import verify_attested
 from imagegate.usecases.verify import verify_recipe
 from imagegate.workspace import Workspace
@@ -78,14 +78,11 @@ class Scene:
         return self.judged.subject
 
     def sign(self, at: datetime = NOW) -> None:
-        verdict, evidence = self.judged.verdict, self.judged.evidence
         sign_verdict(
             self.workspace,
-            verdict,
-            evidence,
+            self.judged.judgement(at),
             store=self.store,
             signer=self.signer,
-            at=at,
             reporter=Heard(),
         )
 
@@ -182,11 +179,9 @@ def test_a_failed_verdict_cannot_be_signed(scene: Scene) -> None:
     with pytest.raises(RefusedError, match="did not pass"):
         sign_verdict(
             scene.workspace,
-            with_failure(scene.judged.verdict),
-            scene.judged.evidence,
+            Judgement.now(with_failure(scene.judged.verdict), scene.judged.evidence, NOW),
             store=scene.store,
             signer=scene.signer,
-            at=NOW,
             reporter=Heard(),
         )
     assert scene.store.referrers(scene.subject.digest) == ()
@@ -491,11 +486,9 @@ def test_a_signed_image_that_is_pinned_by_an_index_is_signed_under_both_digests(
     assert open_image(location).image.index_digest == index
     published = sign_verdict(
         scene.workspace,
-        verdict,
-        evidence,
+        Judgement.now(verdict, evidence, NOW),
         store=LayoutStore(folder),
         signer=scene.signer,
-        at=NOW,
         reporter=Heard(),
     )
     assert [one.subject for one in published] == [scene.subject.digest, index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -33,6 +34,25 @@ def test_zizmor_finds_nothing_at_its_strictest() -> None:
     command = [str(_BIN / "zizmor"), "--offline", "--persona", "pedantic", ".github"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    # every file was looked at, and none was passed over
+    for path in (*WORKFLOWS, ROOT / ".github/actions/verify/action.yml"):
+        assert f"completed {path.relative_to(ROOT)}" in done.stderr
+
+
+def test_zizmor_finds_what_it_is_run_for(tmp_path: Path) -> None:
+    """A workflow with an action by tag, wide permissions and a template in a script."""
+    text = (ROOT / ".github/workflows/verify.yml").read_text()
+    text = re.sub(r"checkout@\S+ # v[\d.]+", "checkout@v4", text)
+    text = text.replace("permissions: {}", "permissions: write-all")
+    text = text.replace('"$RECIPE"', '"${{ inputs.recipe }}"')
+    folder = tmp_path / ".github/workflows"
+    folder.mkdir(parents=True)
+    (folder / "verify.yml").write_text(text)
+    command = [str(_BIN / "zizmor"), "--offline", "--persona", "pedantic", "--format", "json"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    found = {one["ident"] for one in json.loads(done.stdout)}
+    assert done.returncode != 0
+    assert {"unpinned-uses", "excessive-permissions", "template-injection"} <= found
 
 
 @pytest.mark.parametrize(
@@ -67,6 +87,7 @@ def test_actionlint_finds_nothing(tmp_path: Path) -> None:
 
 
 def test_every_action_is_named_by_commit_and_every_workflow_starts_without_permissions() -> None:
+    assert {path.stem for path in WORKFLOWS} >= {"build", "verify", "promote", "drift", "tests"}
     for path in WORKFLOWS:
         text = path.read_text()
         assert re.search(r"^permissions: \{\}$", text, re.MULTILINE), path
@@ -81,7 +102,7 @@ def test_the_commands_that_workflows_and_hooks_run_exist(
     called = {
         (command, option)
         for line in "\n".join(texts).splitlines()
-        for command in re.findall(r"imagegate (build|verify|promote|coverage)\b", line)
+        for command in re.findall(r"imagegate (build|verify|promote|coverage|drift)\b", line)
         for option in [*re.findall(r"(?<=\s)--[a-z]+", line.partition("imagegate ")[2]), "--help"]
     }
     assert len(called) > 6

@@ -15,7 +15,7 @@ import pytest
 from tests.checks.test_gpu_reports import NCCL, RPATH, flashinfer, libtorch, nccl, torch
 from tests.checks.test_oci_reports import STATUS, stanza
 from tests.images import ImageBuilder, Link, write_layout
-from tests.judging import SITE, Case, dist, failed, found, noted
+from tests.judging import COMPOSED, SITE, Case, dist, failed, found, noted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -250,7 +250,7 @@ def annotated(annotations: dict[str, str], labels: dict[str, str], folder: Path)
         builder.layer(content)
     write_layout(folder / "image", builder.build())
     source = open_image(f"oci:{folder / 'image'}", platform=state.recipe.platform)
-    return judge(state, lock, source, Silent(), today=TODAY)[0]
+    return judge(state, lock, source, Silent(), copying=COMPOSED, today=TODAY)[0]
 
 
 OTHER = "sha256:" + "5" * 64

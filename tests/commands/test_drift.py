@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,29 @@ def test_the_text_names_recipe_base_and_each_question(
         "  served  holds      served as platform manifest",
         "  tag     holds      `stable` leads to it",
     ]
+
+
+def test_in_a_workflow_the_recipe_is_annotated_and_the_summary_has_the_answers(
+    world: World,
+    registry: LoopbackRegistry,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pin(world, tagged(registry, world))
+    other = ImageBuilder().layer({"other": "x"}).build()
+    registry.add("team/base", other, "stable")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    capsys.readouterr()
+
+    assert world.run("drift", "demo", "--format", "github") == 1
+
+    served, moved = capsys.readouterr().out.splitlines()
+    # docs.github.com, "Workflow commands": ::error file={name},line={line},title={title}::{message}
+    where = "file=images/demo/image.toml,line=1,title=drift%3A"
+    assert served.startswith(f"::notice {where} served::")
+    assert moved.startswith(f"::error {where} tag::")
+    assert f"found={other.digest}" in moved
+    summary = (tmp_path / "summary.md").read_text()
+    assert "| tag | drifted |" in summary
+    assert other.digest in summary

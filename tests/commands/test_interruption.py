@@ -16,6 +16,8 @@ from tests.world import World
 # the program stops itself at a chosen step of its own work, so no test waits for a race
 _STOPPER = """
 import os, signal, sys
+# a shell's background job inherits that it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.setswitchinterval(1e-4)
 names = {"open", "os.rename", "os.mkdir", "subprocess.Popen", "shutil.rmtree", "tempfile.mkdtemp", "tempfile.mkstemp"}
 root, stop_at, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.images import digest, write_layout
+from tests.registry import LoopbackRegistry
 from tests.world import SITE, World, base_image
 
 
@@ -28,6 +29,22 @@ def test_a_lock_is_the_same_bytes_when_it_is_made_again(world: World) -> None:
     assert relock(world) == 0
 
     assert contents(world.lock) == before
+
+
+def test_a_base_in_a_registry_is_read_once_and_what_it_sent_is_said(
+    world: World, registry: LoopbackRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = registry.add("team/base", world.base)
+    capsys.readouterr()
+
+    assert world.run("lock", "demo", "--base", reference) == 0
+
+    document = json.loads(world.base.manifest)
+    sizes = {one["digest"]: one["size"] for one in (*document["layers"], document["config"])}
+    assert dict(registry.served) == sizes
+    # the manifest, the blobs and the answer `{}` to the question whether a registry is there
+    sent = len(world.base.manifest) + sum(sizes.values()) + 2
+    assert f"the registry sent {sent} bytes in " in capsys.readouterr().err
 
 
 def test_a_lock_has_the_files_that_the_readme_lists(world: World) -> None:

@@ -112,10 +112,90 @@ def test_rollback_publishes_the_state_before(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         store.publish("demo", state(number), b"{}")
 
-    assert store.rollback("demo") == state(2)
-    assert store.current("demo") == state(2)
-    assert store.rollback("demo") == state(1)
+    def back() -> PublishedState:
+        return store.rollback("demo", at="2026-11-30T00:00:00Z", by="another", why="it hangs")
+
+    assert back() == state(2)
+    assert store.current("demo").env == state(2).env
+    assert back() == state(1)
     assert (tmp_path / "demo.env").read_text() == f"IMAGE=localhost/demo@sha256:{1:064d}\n"
+
+
+def test_after_a_promotion_that_followed_a_rollback_the_way_back_leads_to_what_was_served(
+    tmp_path: Path,
+) -> None:
+    store = ProfileStore(tmp_path)
+    for number in (1, 2):
+        store.publish("demo", state(number), b"{}")
+    store.rollback("demo", at="2026-11-30T00:00:00Z", by="another")
+    store.publish("demo", state(3), b"{}")
+
+    # 2 was taken back on purpose
+    assert store.rollback("demo", at="2026-12-01T00:00:00Z", by="another").env == state(1).env
+
+
+def test_the_same_image_promoted_twice_is_no_state_to_go_back_to(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    for number in (1, 2, 2):
+        store.publish("demo", state(number), b"{}")
+
+    assert store.rollback("demo", at="2026-11-30T00:00:00Z", by="another") == state(1)
+
+
+def test_a_state_that_never_reached_launchers_is_no_state_to_go_back_to(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    store.publish("demo", state(1), b"{}")
+    published = (tmp_path / "demo.env").read_bytes()
+    store.publish("demo", state(2), b"{}")
+    (tmp_path / "demo.env").write_bytes(published)  # as after a crash between the two files
+    store.publish("demo", state(3), b"{}")
+
+    assert store.rollback("demo", at="2026-11-30T00:00:00Z", by="another") == state(1)
+
+
+def test_the_history_says_who_when_and_why_of_promotions_and_rollbacks(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ann")
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    assert world.run("promote", "demo", "--why", "first release") == 0
+    toml = world.root / "images/demo/image.toml"
+    toml.write_text(toml.read_text().replace('MAX_JOBS = "16"', 'MAX_JOBS = "8"'))
+    # docs.github.com, "Default environment variables": who started the workflow
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_ACTOR", "octocat")
+    assert world.run("promote", "demo", "--why", "fewer jobs") == 0
+    assert world.run("promote", "demo", "--rollback", "--why", "out of memory") == 0
+    capsys.readouterr()
+
+    assert world.run("profile", "show", "demo", "--history") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("sha256:")[2][64:] for line in lines] == [
+        " by octocat: out of memory",
+        " by octocat: fewer jobs",
+        " by ann: first release",
+    ]
+    assert [line.split()[1] for line in lines] == ["rolled", "promoted", "promoted"]
+
+    assert world.run("profile", "show", "demo") == 0
+    said = capsys.readouterr()
+    assert "by octocat: out of memory" in said.err
+    assert said.out == env_file(world).read_text()
+    assert "MAX_JOBS=16" in said.out
+    kept = json.loads((world.root / "profiles/demo.json").read_text())["states"][0]
+    assert (kept["promoted_by"], kept["why"], kept["rollback"]) == (
+        "octocat",
+        "out of memory",
+        True,
+    )
+
+
+def test_a_reason_of_two_lines_is_refused_before_anything_is_judged(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run("promote", "demo", "--why", "one\nMAX_JOBS=1") == 2
+    assert "one line" in capsys.readouterr().err
+    assert not env_file(world).exists()
 
 
 def test_rollback_without_a_profile_names_it(

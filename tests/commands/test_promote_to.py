@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from imagegate.errors import BlobMissing, DigestMismatch, FetchError, ImagegateError
+from imagegate.errors import BlobMissing, DigestMismatch
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.promote import PromoteOutcome, Push, promote_recipe
 from imagegate.usecases.transfer import Destination
 from imagegate.workspace import Workspace
 from tests.images import write_layout
-from tests.registry import FOREVER, Accounts, Lies, LoopbackRegistry
+from tests.registry import FOREVER, LoopbackRegistry
 from tests.registry_source.support import ManualClock
 from tests.world import World
 
@@ -77,6 +76,19 @@ def test_within_one_registry_no_byte_of_the_base_moves_and_the_tool_says_what_di
     # blobs once, the manifest twice: under its digest and under its tag
     sent = sum(added) + len(image.manifest)
     assert f"moved     {sent} bytes sent, " in capsys.readouterr().out
+
+
+def test_a_base_that_is_named_in_the_same_registry_is_mounted_from_there(
+    world: World, registry: LoopbackRegistry
+) -> None:
+    """The recipe's own base is elsewhere; a mirror of it stands where the image goes."""
+    mirror = f"{registry.netloc}/team/base@{world.base.digest}"
+
+    outcome = promote(world, f"{registry.netloc}/team/app", base=mirror)
+
+    assert outcome.moved is not None
+    assert outcome.moved.count("mounted") == len(base_digests(world))
+    assert not (set(registry.served) | set(registry.received)) & base_digests(world)
 
 
 def test_into_another_registry_the_bases_layers_are_copied(
@@ -159,87 +171,6 @@ def test_what_did_not_pass_is_not_pushed(homed: World, registry: LoopbackRegistr
 
     assert "team/app" not in registry.blobs
     assert "team/app" not in registry.manifests
-
-
-def _too_many(registry: LoopbackRegistry) -> None:
-    registry.fail("upload.post", 429, times=FOREVER, Retry_After="3600")
-
-
-def _broken(registry: LoopbackRegistry) -> None:
-    registry.fail("upload.post", 500, times=FOREVER)
-
-
-def _cut(registry: LoopbackRegistry) -> None:
-    registry.lies.drop_answer = ["upload.post"] * 100
-
-
-def _manifest_refused(registry: LoopbackRegistry) -> None:
-    registry.fail("manifest.put", 500, times=FOREVER)
-
-
-def _tag_refused(registry: LoopbackRegistry) -> None:
-    registry.fail("manifest.put", 403, times=FOREVER, after=1)
-
-
-def _no_space(registry: LoopbackRegistry) -> None:
-    body = json.dumps({"errors": [{"code": "UNKNOWN", "message": "no space left on device"}]})
-    registry.fail("upload.put", 507, times=FOREVER, body=body.encode())
-
-
-def _read_only(registry: LoopbackRegistry) -> None:
-    registry.fail("upload.post", 405, times=FOREVER, body=b'{"errors":[{"code":"UNSUPPORTED"}]}')
-
-
-def _rewrites(registry: LoopbackRegistry) -> None:
-    registry.lies.rewrite = True
-
-
-def _loses_blobs(registry: LoopbackRegistry) -> None:
-    body = b'{"errors":[{"code":"MANIFEST_BLOB_UNKNOWN"}]}'
-    registry.fail("manifest.put", 404, times=FOREVER, body=body)
-
-
-def _expired(registry: LoopbackRegistry) -> None:
-    registry.accounts = Accounts(users={}, token_uses=0, anonymous_pull=True)
-
-
-_FAULTS: dict[str, tuple[Callable[[LoopbackRegistry], None], type[ImagegateError], str]] = {
-    "answers 429": (_too_many, FetchError, "3600 s"),
-    "answers 500": (_broken, FetchError, "500"),
-    "cuts connections": (_cut, FetchError, "attempts"),
-    "refuses the manifest": (_manifest_refused, FetchError, "500"),
-    "refuses the tag": (_tag_refused, FetchError, "403"),
-    "has no space": (_no_space, FetchError, "no space left on device"),
-    "is read-only": (_read_only, FetchError, "405"),
-    "rewrites manifests": (_rewrites, DigestMismatch, ""),
-    "loses a blob": (_loses_blobs, BlobMissing, "lacks"),
-    "takes no token": (_expired, FetchError, ""),
-}
-
-
-@pytest.mark.parametrize("fault", _FAULTS)
-def test_a_registry_that_fails_leaves_profile_and_tags_and_a_second_run_completes(
-    homed: World, registry: LoopbackRegistry, fault: str
-) -> None:
-    assert homed.run("promote", "demo") == 0
-    published = (homed.root / "profiles/demo.env").read_bytes()
-    break_it, kind, said = _FAULTS[fault]
-    break_it(registry)
-
-    with pytest.raises(kind) as caught:
-        promote(homed, f"{registry.netloc}/team/app:live")
-
-    assert said in caught.value.message
-    assert caught.value.exit_code == 3
-    assert registry.tags.get("team/app", {}) == {}
-    assert (homed.root / "profiles/demo.env").read_bytes() == published
-
-    registry.failures.clear()
-    registry.accounts = None
-    registry.lies = Lies()
-    promote(homed, f"{registry.netloc}/team/app:live")
-    assert registry.tags["team/app"] == {"live": homed.image().digest}
-    assert profile(homed)["IMAGE"] == f"{registry.netloc}/team/app@{homed.image().digest}"
 
 
 def test_a_tag_that_moves_while_it_is_set_publishes_nothing(

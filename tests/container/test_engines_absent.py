@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from imagegate.engines.container.tools import find_engine
+from imagegate.engines.container.detect import find_engine
 from imagegate.errors import EngineError, UsageError
 from tests.world import World
 
@@ -51,6 +51,38 @@ def test_a_daemon_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     assert "no daemon" in caught.value.message
     assert "systemctl start docker" in (caught.value.hint or "")
+
+
+def test_a_daemon_that_is_named_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What docker 20.10 and 28.2 answer then: exit code 1 and a line on stderr."""
+    said = "Cannot connect to the Docker daemon at tcp://127.0.0.1:1. Is the docker daemon running?"
+    write_program(tmp_path / "bin", "docker", f'echo "{said}" >&2; exit 1')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+
+    with pytest.raises(EngineError) as caught:
+        find_engine("docker")
+
+    assert said in caught.value.message
+    assert "correct `DOCKER_HOST` (`tcp://127.0.0.1:1`)" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("remote", "hint"),
+    [("unix:///nonexistent", "CONTAINER_HOST` (`unix:///nonexistent`)"), (None, "`podman info`")],
+)
+def test_a_podman_that_fails_is_not_to_be_installed(
+    remote: str | None, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(tmp_path / "bin", "podman", "echo 'Error: no such socket' >&2; exit 125")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    if remote is not None:
+        monkeypatch.setenv("CONTAINER_HOST", remote)
+
+    with pytest.raises(EngineError, match="exit code 125: Error: no such socket") as caught:
+        find_engine("podman")
+
+    assert hint in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from imagegate.engines.container.context import stage_context
 from imagegate.engines.container.dockerfile import (
     Dialect,
     render_dockerfile,
@@ -19,12 +22,15 @@ from imagegate.errors import RecipeError
 from imagegate.lock import Lock
 from imagegate.recipe import Recipe, parse_recipe
 from imagegate.report.text import render_text
+from imagegate.usecases.build import fetch_wheels
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.judging import COMPOSED
 from tests.world import World
 
+ROOT = Path(__file__).parents[2]
 DIALECTS = {
     "BuildKit": Dialect(mounts=True, epoch=True, removes_mount_point=False),
     "podman": Dialect(mounts=True, epoch=False, removes_mount_point=True),
@@ -73,6 +79,50 @@ def test_packaged_dockerfile(
     )
 
     assert rendered == snapshot
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_dockerfile_of_the_shipped_recipe(dialect: str, snapshot: SnapshotAssertion) -> None:
+    shipped = Workspace(ROOT)
+
+    rendered = render_dockerfile(
+        shipped.recipe("glm"),
+        shipped.lock("glm"),
+        DIALECTS[dialect],
+        template=None,
+        where="Dockerfile.j2",
+    )
+
+    assert rendered == snapshot
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["packaged", "own"])
+def test_what_a_builder_gets(world: World, own: bool, snapshot: SnapshotAssertion) -> None:
+    """Every file of the context, and the Dockerfile and ignore file that stand in it."""
+    workspace = Workspace(world.root)
+    state, lock = workspace.state("demo"), workspace.lock("demo")
+    images = world.root / "images/demo"
+    if own:
+        (images / "Dockerfile.j2").write_text('{% include "Dockerfile.j2" %}\nRUN ldconfig\n')
+        (images / "Dockerfile.dockerignore").write_text("**\n!recipes/\n*.md\n")
+    wheels = fetch_wheels(state, lock, Path(os.environ["IMAGEGATE_CACHE"]), Silent())
+    folder = world.root.parent / "context"
+    folder.mkdir()
+
+    context = stage_context(
+        folder, state.recipe, lock, wheels, images=images, dialect=DIALECTS["BuildKit"]
+    )
+
+    assert {
+        "files": sorted(
+            f"{path.stat().st_mode & 0o777:o} {path.relative_to(folder)}"
+            for path in folder.rglob("*")
+            if path.is_file()
+        ),
+        "Dockerfile": context.dockerfile.read_text(),
+        ".dockerignore": (folder / ".dockerignore").read_text(),
+        "Dockerfile.dockerignore": (folder / "Dockerfile.dockerignore").read_text(),
+    } == snapshot
 
 
 def test_a_base_with_a_user_gets_it_back(workspace: Workspace, snapshot: SnapshotAssertion) -> None:
@@ -188,7 +238,9 @@ def test_report_of_a_passing_image(
 ) -> None:
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))
+    verdict, _ = judge(
+        state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
+    )
 
     assert without_digests(render_text(verdict, details=details)) == snapshot
 
@@ -198,6 +250,8 @@ def test_report_of_a_failing_image(world: World, snapshot: SnapshotAssertion) ->
     workspace = Workspace(world.root)
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    verdict, _ = judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))
+    verdict, _ = judge(
+        state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
+    )
 
     assert without_digests(render_text(verdict)) == snapshot

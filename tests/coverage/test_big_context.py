@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -62,16 +63,16 @@ DOCKERFILE = (
 
 
 def a_build(root: Node, opened: list[str], builder: str) -> Build:
-    def read(path: str, _size: int) -> bytes:
+    def open_file(path: str) -> io.BytesIO:
         opened.append(path)
-        return b""
+        return io.BytesIO()
 
     profile = find_profile(builder)
     ignore = read_ignore_file(the_lines().encode(), ".dockerignore", profile.reader)
     return Build(
         dockerfile=parse_dockerfile(DOCKERFILE, "Dockerfile"),
         profile=profile,
-        main=FilteredContext(context=Context(root=root, read=read), ignore=ignore),
+        main=FilteredContext(context=Context(root=root, open=open_file), ignore=ignore),
     )
 
 

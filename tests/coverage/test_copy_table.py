@@ -54,7 +54,7 @@ def the_context() -> tuple[Context, dict[str, bytes]]:
     contents[written["not_a_tar"]] = b"notatar"
     entries = {path: file(size=len(content)) for path, content in contents.items()}
     entries |= {path: link(target) for path, target in written["symlinks"].items()}
-    context = Context(root=build_tree(entries), read=lambda path, size: contents[path][:size])
+    context = Context(root=build_tree(entries), open=lambda path: io.BytesIO(contents[path]))
     return context, contents
 
 

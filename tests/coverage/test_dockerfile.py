@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from imagegate.coverage.dockerfile import parse_dockerfile
@@ -69,7 +71,6 @@ def test_onbuild_holds_an_instruction_with_its_flags() -> None:
     [
         ("FROM a\nNOPE\n", "D:2: unknown instruction `NOPE`"),
         ("# escape=`\n# escape=`\nFROM a\n", "D:2: only one `escape`"),
-        ("FROM a\nONBUILD ONBUILD COPY a b\n", "D:2: `ONBUILD` is not allowed"),
         ("FROM a\nRUN <<EOF\nx\n", "D:2: heredoc `EOF` is not closed"),
         ("FROM a\nCOPY " + "x" * 65536 + " /o\n", "D:2: the line has 65544 bytes"),
         ("", "D:1: the file has no instructions"),
@@ -126,7 +127,9 @@ def test_words_that_a_builder_refuses(word: str, dialect: Dialect) -> None:
 
 
 def image(text: str, builder: str = "buildkit", bases: dict[str, Base] | None = None) -> set[str]:
-    context = Context(root=build_tree({"f": file(), "d/g": file()}), read=lambda _p, _n: b"")
+    context = Context(
+        root=build_tree({"f": file(), "d/g": file()}), open=lambda _path: io.BytesIO()
+    )
     done = evaluate(
         Build(
             dockerfile=parse_dockerfile(text.encode(), "D"),
@@ -145,6 +148,11 @@ def image(text: str, builder: str = "buildkit", bases: dict[str, Base] | None = 
 )
 def test_an_arg_behind_an_env_of_its_name_wins_in_buildkit_only(builder: str, found: str) -> None:
     assert image("FROM scratch\nENV D=/env\nARG D=/arg\nCOPY f $D/\n", builder) == {f"{found}/f"}
+
+
+def test_what_onbuild_may_not_hold_is_named_with_its_line() -> None:
+    with pytest.raises(CoverageError, match=r"^D:2: `ONBUILD` is not allowed"):
+        image("FROM scratch\nONBUILD ONBUILD COPY a b\n")
 
 
 def test_onbuild_of_a_stage_runs_in_docker_and_not_in_buildah() -> None:
@@ -202,7 +210,7 @@ def test_a_known_base_says_whether_a_destination_is_a_folder(path: dict[str, obj
     root = build_tree({"etc/os-release": file()})
     if path:
         root.children["srv"] = directory()
-    base = Base(root=root, config=BaseConfig(env={}, workdir="/", triggers_known=True))
+    base = Base(root=root, config=BaseConfig(env={}, workdir="/"))
     found = image("FROM base\nCOPY f /srv\n", bases={"base": base})
     assert found == {"etc/os-release", "srv/f" if path else "srv"}
 
@@ -231,6 +239,10 @@ def test_a_bounded_command_touches_what_it_names(command: str, paths: tuple[str,
         "true `rm /x`",
         "tar xf /a.tar",
         "sh -c x",
+        "rm -rf ~/x",
+        "cd /a || cd /b; rm x",
+        "cp -t/usr/share/r /a",
+        "rm -- -x /a || make",
     ],
 )
 def test_any_other_command_may_touch_everything(command: str) -> None:

@@ -6,6 +6,7 @@ the builders' own behaviour was measured with real builds.
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,7 @@ def a_build(
         rules = NO_IGNORE_FILE
         if lines is not None:
             rules = read_ignore_file(lines.encode(), ".dockerignore", profile.reader)
-        context = Context(root=build_tree(entries), read=lambda _path, _size: b"", name=name)
+        context = Context(root=build_tree(entries), open=lambda _path: io.BytesIO(), name=name)
         return FilteredContext(context=context, ignore=rules)
 
     return Build(

@@ -3,7 +3,11 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
+import socket
 import stat
+import subprocess
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -170,8 +174,41 @@ def test_without_a_daemon_it_is_said_what_to_install_or_start(
         hint, code = caught.value.hint, caught.value.exit_code
         del caught
         gc.collect()
-    assert "systemctl start docker" in str(hint)
+    assert f"correct `DOCKER_HOST` (`{host}`)" in str(hint)
     assert code == 3
+
+
+_AS_NOBODY = """
+import os, sys
+from imagegate.cli import run
+command = ["inspect", "docker-daemon:anything"]
+# whoever has no rights may not be able to read the modules: everything is imported before
+there, os.environ["DOCKER_HOST"] = os.environ["DOCKER_HOST"], "unix:///nonexistent"
+run(command)
+os.environ["DOCKER_HOST"] = there
+if os.geteuid() == 0:
+    os.setuid(65534)
+sys.exit(run(command))
+"""
+
+
+def test_a_socket_that_this_user_may_not_open_is_told_as_that(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(tmp_path / "docker.sock"))
+        (tmp_path / "docker.sock").chmod(0)
+        environment = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/docker.sock"}
+
+        done = subprocess.run(
+            [sys.executable, "-c", _AS_NOBODY],
+            env={**environment, "PYTHONWARNINGS": "ignore"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 3, done.stderr
+    assert "this user may not speak to the docker daemon" in done.stderr
+    assert "add the user to the group `docker`" in done.stderr
 
 
 def test_the_daemon_of_dockers_current_context_is_asked(
@@ -203,7 +240,7 @@ def test_without_podman_it_is_said_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match="podman does not run: no such file") as caught:
+    with pytest.raises(EngineError, match="`podman` is not installed") as caught:
         open_image(f"podman:{NAME}")
     assert "install podman" in str(caught.value.hint)
 

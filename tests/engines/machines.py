@@ -15,20 +15,42 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import date
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from imagegate.cli import run as imagegate
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.judging import COMPOSED
 from tests.registry_source.peers import run
 
 PEERS = Path(os.environ.get("IMAGEGATE_PEERS", Path(__file__).parents[2] / ".peers"))
 KEPT = PEERS / "engines"
 SITE = "usr/local/lib/python3.11/dist-packages"
-# what the base carries; aiohttp is older than the newest ray wants, as in the images of 2026
-BASE_PINS = ("aiohttp==3.13.3", "filelock==3.20.3", "packaging==25.0")
+# what the base carries; aiohttp is older than the newest ray wants, as in the images of 2026, and
+# flashinfer lacks its torch, which is the base's own to lack
+BASE_PINS = (
+    "aiohttp==3.13.3",
+    "filelock==3.20.3",
+    "flashinfer-python==0.6.18",
+    "packaging==25.0",
+)
+_AIOHTTP_NEEDS = (
+    "aiohappyeyeballs==2.6.1",
+    "aiosignal==1.4.0",
+    "attrs==25.4.0",
+    "frozenlist==1.8.0",
+    "multidict==6.7.0",
+    "propcache==0.4.1",
+    "typing_extensions==4.15.0",
+    "yarl==1.22.0",
+    "idna==3.11",
+)
+# where the base's only apt source is looked for; nothing is there until somebody mounts it
+ARCHIVE = "/media/archive"
 IMAGE_TOML = """\
 schema = 1
 platform = "linux/{architecture}"
@@ -136,6 +158,27 @@ def download(folder: Path, *requirements: str) -> list[Path]:
     return found
 
 
+def make_package(folder: Path, version: str) -> Path:
+    """Write a Debian package of our own and the index of an archive that holds it alone."""
+    tree = folder / f"base-tool_{version}"
+    (tree / "DEBIAN").mkdir(parents=True)
+    control = f"Package: base-tool\nVersion: {version}\nArchitecture: all\n"
+    control += "Maintainer: Base <base@example.org>\nDescription: stands in for any package\n"
+    (tree / "DEBIAN/control").write_text(control)
+    (tree / "usr/share/base-tool").mkdir(parents=True)
+    (tree / "usr/share/base-tool/version").write_text(f"{version}\n")
+    package = folder / f"base-tool_{version}_all.deb"
+    run("dpkg-deb", "--root-owner-group", "--build", str(tree), str(package))
+    shutil.rmtree(tree)
+    # a flat archive, as sources.list(5) has it: the control file with where the package is
+    content = package.read_bytes()
+    (folder / "Packages").write_text(
+        f"{control}Filename: ./{package.name}\nSize: {len(content)}\n"
+        f"SHA256: {sha256(content).hexdigest()}\n"
+    )
+    return package
+
+
 def make_base(
     registry: str, folder: Path, pins: tuple[str, ...] = (), name: str = "team/base"
 ) -> str:
@@ -149,17 +192,25 @@ def make_base(
     """
     folder.mkdir()
     (folder / "base.tar").hardlink_to(make_root())
-    # the base's own requirements come with it, so that nothing in it is broken from the start
-    download(folder / "wheels", *(pins or (*BASE_PINS, *_AIOHTTP_NEEDS)))
+    make_package(folder / "debs", "1.0")
+    pins = pins or (*BASE_PINS, *_AIOHTTP_NEEDS)
+    download(folder / "wheels", *pins)
     (folder / "Dockerfile").write_text(
         "FROM scratch\n"
         "ADD base.tar /\n"
-        "ENV PATH=/usr/local/bin:/usr/bin:/bin BASE_SAYS=hello\n"
+        "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin BASE_SAYS=hello\n"
         "RUN --mount=type=bind,source=wheels,target=/mnt "
-        "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-compile --no-cache-dir "
-        "--root-user-action=ignore /mnt/*.whl\n"
+        "PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-deps --no-compile --no-cache-dir "
+        # by name, as out of an index: from a path pip would record where each came from
+        f"--root-user-action=ignore --find-links /mnt {' '.join(pins)}\n"
+        "RUN --mount=type=bind,source=debs,target=/mnt dpkg --install /mnt/*.deb && "
+        f"echo 'deb [trusted=yes] file:{ARCHIVE} ./' >/etc/apt/sources.list\n"
     )
-    name = f"{registry}/{name}"
+    return build_and_push(f"{registry}/{name}", folder)
+
+
+def build_and_push(name: str, folder: Path) -> str:
+    """Build a folder's Dockerfile without a network and push it; returns tag and digest."""
     run(
         *("docker", "buildx", "build", "--provenance=false", "--network", "none", "--load"),
         *("--tag", f"{name}:stable", str(folder)),
@@ -167,20 +218,8 @@ def make_base(
     run("docker", "push", f"{name}:stable")
     inspected = json.loads(run("docker", "image", "inspect", f"{name}:stable"))
     digests: list[str] = inspected[0]["RepoDigests"]
-    return next(digest for digest in digests if digest.startswith(name)).replace("@", ":stable@")
-
-
-_AIOHTTP_NEEDS = (
-    "aiohappyeyeballs==2.6.1",
-    "aiosignal==1.4.0",
-    "attrs==25.4.0",
-    "frozenlist==1.8.0",
-    "multidict==6.7.0",
-    "propcache==0.4.1",
-    "typing_extensions==4.15.0",
-    "yarl==1.22.0",
-    "idna==3.11",
-)
+    found = next(digest for digest in digests if digest.startswith(f"{name}@"))
+    return found.replace("@", ":stable@")
 
 
 @dataclass(frozen=True)
@@ -212,14 +251,21 @@ class Site:
     def template(self, text: str) -> None:
         (self.root / "images/demo/Dockerfile.j2").write_text(text)
 
-    def findings(self) -> set[str]:
+    def failures(self) -> list[dict[str, Any]]:
+        """The findings of the last build that forbid it."""
         report = json.loads((self.root / "build/demo.verdict.json").read_text())
-        return {
-            finding["code"]
+        return [
+            finding
             for check in report["checks"]
             for finding in check["findings"]
             if finding["severity"] == "fail"
-        }
+        ]
+
+    def finding(self, code: str, subject: str) -> dict[str, Any]:
+        """The failure of a check on one thing; there has to be one."""
+        found = [one for one in self.failures() if one["code"].startswith(code)]
+        assert found, self.failures()
+        return next(one for one in found if subject in f"{one['subject']} {one['place']['path']}")
 
 
 def make_site(root: Path, base: str, registry: str) -> Site:
@@ -241,7 +287,8 @@ class Inside:
     """What the gate read in a built image.
 
     Attributes:
-        files: every path with kind and content, without what installers write each for itself.
+        files: every path with kind, mode, owner and content; of what each installer writes in
+            words of its own (its name, its RECORD of them, its launchers) all but the content.
         freeze: names and versions.
         environment: of the config.
         labels: of the config.
@@ -259,14 +306,16 @@ def look_inside(site: Site, layout: Path) -> Inside:
     workspace = Workspace(site.root)
     state, lock = workspace.state("demo"), workspace.lock("demo")
     source = open_judged(workspace, state, f"oci:{layout}")
-    _, evidence = judge(state, lock, source, Silent(), today=date(2026, 11, 29))
-    explained = {"RECORD", "INSTALLER", "REQUESTED"}
-    launchers = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
-    files = {
-        node.path: f"{node.kind} {node.sha256}{node.target}"
-        for node in evidence.tree.under("")
-        if node.path.rpartition("/")[2] not in explained and node.path not in launchers
-    }
+    _, evidence = judge(state, lock, source, Silent(), copying=COMPOSED, today=date(2026, 11, 29))
+    own_words = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
+    files = {}
+    for node in evidence.tree.under(""):
+        name = node.path.rpartition("/")[2]
+        if name == "REQUESTED":  # PEP 376: pip leaves it for what was asked for by name
+            continue
+        own = node.path in own_words or name in ("RECORD", "INSTALLER")
+        content = "" if own else f"{node.sha256}{node.target}"
+        files[node.path] = f"{node.kind} {node.mode:o} {node.uid}:{node.gid} {content}"
     config = source.image.config.config
     assert config is not None
     return Inside(

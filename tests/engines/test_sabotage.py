@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.machines import KEPT, Site
+from tests.engines.machines import ARCHIVE, KEPT, Site, make_package
 from tests.registry_source.peers import run
 
 pytestmark = pytest.mark.engines
@@ -47,33 +47,43 @@ def test_a_bare_pip_install_over_an_older_base_is_caught(site: Site) -> None:
 
     assert docker_build(site, "--network", "host", "--secret", f"ca={certificates()}") == 1
 
-    assert any(code.startswith("python.pins/") for code in site.findings())
+    assert site.finding("python.pins/", "aiohttp")
 
 
-def test_a_step_that_changes_what_dpkg_installed_is_caught(site: Site) -> None:
-    site.template(PACKAGED + "RUN dpkg --purge --force-all ca-certificates\n")
-
-    assert docker_build(site) == 1
-
-    assert any(code.startswith(("files.moves/", "debian.pins/")) for code in site.findings())
-
-
-def test_the_same_version_from_another_wheel_is_caught(site: Site) -> None:
-    """The version says nothing; the bytes do."""
+def test_an_upgrade_of_the_bases_packages_is_caught(site: Site) -> None:
     recipe = site.root / "images/demo"
-    (recipe / "other").mkdir()
-    wheel = next(KEPT.glob("wheels/filelock-3.20.3-*.whl"))
-    repack(wheel, recipe / "other" / wheel.name, "filelock/version.py", b"\n# patched\n")
-    (recipe / "Dockerfile.dockerignore").write_text("**\n!recipes/**\n!other/**\n")
+    make_package(recipe / "archive", "1.1")
+    (recipe / "Dockerfile.dockerignore").write_text("**\n!recipes/**\n!archive/**\n")
     site.template(
-        PACKAGED + 'COPY ["other/", "/tmp/other/"]\n'
-        "RUN PIP_BREAK_SYSTEM_PACKAGES=1 pip install --no-index --no-deps --force-reinstall "
-        f"/tmp/other/{wheel.name}\n"
+        PACKAGED + f"RUN --mount=type=bind,source=archive,target={ARCHIVE} "
+        "apt-get update && apt-get upgrade --yes\n"
     )
 
     assert docker_build(site) == 1
 
-    assert any(code.startswith("python.content/") for code in site.findings())
+    moved = site.finding("debian.pins/", "base-tool")
+    assert (moved["locked"], moved["found"]) == ("1.0 all", "1.1 all")
+
+
+def test_the_same_version_of_flashinfer_from_another_wheel_is_caught(site: Site) -> None:
+    """The version says nothing; the bytes do."""
+    recipe = site.root / "images/demo"
+    (recipe / "other").mkdir()
+    (wheel,) = KEPT.glob("wheels/flashinfer_python-0.6.18-*.whl")
+    changed = "flashinfer/jit/core.py"
+    repack(wheel, recipe / "other" / wheel.name, changed, b"\n# patched\n")
+    (recipe / "Dockerfile.dockerignore").write_text("**\n!recipes/**\n!other/**\n")
+    site.template(
+        PACKAGED + "RUN --mount=type=bind,source=other,target=/mnt PIP_BREAK_SYSTEM_PACKAGES=1 "
+        "pip install --no-index --find-links /mnt --no-deps --force-reinstall "
+        "flashinfer-python==0.6.18\n"
+    )
+
+    assert docker_build(site) == 1
+
+    assert site.finding("python.content/", changed)
+    codes = {failure["code"] for failure in site.failures()}
+    assert not any(code.startswith("python.pins/") for code in codes), "no pin shows it"
 
 
 def repack(wheel: Path, to: Path, path: str, addition: bytes) -> None:
@@ -125,6 +135,7 @@ def test_a_build_secret_that_a_step_keeps_is_refused(
     said = capsys.readouterr().err
     assert "the build secret `token` is in `srv/kept`" in said
     assert "glpat-Zx81nothing-real" not in said
+    assert "docker still holds the image: `docker rmi localhost/imagegate/demo:build`" in said
     assert not site.layout.exists(), "nothing that holds a secret is left to be pushed"
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from imagegate.catalog.freeze import freeze
-from imagegate.checks.evidence import Evidence, Observation
+from imagegate.checks.evidence import Evidence, LoadedLibrary, Observation
 from imagegate.checks.probe import PROBE
+from imagegate.facts import LoaderFile
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.judging import COMPOSED
 from tests.world import NCCL, SITE, World
 
 # what `ncclGetVersion` gives for 2.30.7 (nccl.h, NCCL_VERSION)
@@ -25,7 +28,9 @@ def evidence(built_once: World) -> Evidence:
     workspace = Workspace(built_once.root)
     state = workspace.state("demo")
     source = open_judged(workspace, state, None)
-    return judge(state, workspace.lock("demo"), source, Silent(), today=date(2026, 11, 29))[1]
+    return judge(
+        state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
+    )[1]
 
 
 def honest(evidence: Evidence) -> Observation:
@@ -93,6 +98,61 @@ def test_an_nccl_that_cannot_be_loaded_is_said_and_not_covered(evidence: Evidenc
 
     assert [finding.code for finding in report.findings] == ["probe.agrees/nccl-unknown"]
     assert not any("ncclGetVersion" in line for line in report.compared)
+
+
+@pytest.fixture
+def searched(evidence: Evidence) -> Evidence:
+    """The image with the wheel's folder in ld.so.conf, so that the name alone finds NCCL."""
+    configuration = (
+        LoaderFile(path="etc/ld.so.cache", lines=("present",)),
+        LoaderFile(path="etc/ld.so.conf", lines=(f"/{posixpath.dirname(NCCL)}",)),
+    )
+    return replace(evidence, facts=replace(evidence.facts, loader=configuration))
+
+
+def loading(evidence: Evidence, path: str, *, with_torch: bool | None) -> Observation:
+    loaded = LoadedLibrary(path=path, code=NCCL_2_30_7, with_torch=with_torch)
+    return replace(honest(evidence), loaded_nccl=loaded)
+
+
+def test_the_nccl_that_is_loaded_by_name_is_the_one_that_the_bytes_say(searched: Evidence) -> None:
+    observation = loading(searched, NCCL, with_torch=True)
+
+    report = PROBE.judge(replace(searched, observation=observation))
+
+    assert report.findings == ()
+    assert f"NCCL by its name: /{NCCL}, ncclGetVersion {NCCL_2_30_7}" in report.compared
+
+
+@pytest.mark.parametrize("with_torch", [True, None])
+def test_another_nccl_that_is_loaded_by_name_is_a_finding(
+    searched: Evidence, with_torch: bool | None
+) -> None:
+    """A start-up hook has loaded its own copy under the name before anybody asks."""
+    moved = loading(searched, "opt/other/libnccl.so.2", with_torch=with_torch)
+
+    assert codes(searched, moved) == (False, ["probe.agrees/nccl-loaded"])
+
+
+def test_an_nccl_that_no_reading_knows_of_is_a_finding(evidence: Evidence) -> None:
+    moved = loading(evidence, NCCL, with_torch=None)
+
+    assert codes(evidence, moved) == (False, ["probe.agrees/nccl-loaded"])
+
+
+def test_where_torch_does_not_start_nothing_is_said_of_what_it_loads(searched: Evidence) -> None:
+    unknown = loading(searched, "opt/other/libnccl.so.2", with_torch=False)
+
+    report = PROBE.judge(replace(searched, observation=unknown))
+
+    assert [finding.code for finding in report.findings] == ["probe.agrees/nccl-loaded-unknown"]
+    assert not any("NCCL by its name" in line for line in report.compared)
+
+
+def test_a_name_that_nothing_answers_to_is_said(searched: Evidence) -> None:
+    passed, found = codes(searched, honest(searched))
+
+    assert (passed, found) == (True, ["probe.agrees/nccl-loaded-unknown"])
 
 
 def test_a_site_that_python_does_not_look_at_is_said_and_not_compared(evidence: Evidence) -> None:

@@ -331,9 +331,12 @@ def test_progress_counts_every_compressed_byte() -> None:
 
 
 _ENDLESS = """
-import io, sys
+import io, signal, sys
 from imagegate.oci.layer import LayerBlob, read_layer
 from tests.rawtar import header
+
+# a shell's background job inherits that it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Endless(io.RawIOBase):
     first = header(b"f", size=b"77777777777\\0")
@@ -365,6 +368,9 @@ def test_ctrl_c_ends_a_pass_over_a_source_without_end() -> None:
         assert process.stdout.readline() == b"started\n"
         process.send_signal(signal.SIGINT)
         # a hang is a failure, however long the machine takes for all else
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == -signal.SIGINT
     assert errors.rstrip().endswith(b"KeyboardInterrupt")

@@ -8,8 +8,6 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,27 +27,39 @@ def run(*command: str, stdin: bytes | None = None) -> bytes:
     return done.stdout
 
 
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as held:
+        held.bind((host, 0))
         port: int = held.getsockname()[1]
         return port
 
 
 @contextmanager
-def docker_registry(folder: Path, *, basic_auth: bool = False) -> Iterator[str]:
+def docker_registry(
+    folder: Path,
+    *,
+    basic_auth: bool = False,
+    host: str = "127.0.0.1",
+    tls: tuple[Path, Path] | None = None,
+    read_only: bool = False,
+) -> Iterator[str]:
     """Run Debian's docker-registry on loopback; yields ``host:port``."""
     program = shutil.which("docker-registry")
     assert program, "install the Debian package docker-registry"
-    name = f"127.0.0.1:{free_port()}"
+    port = free_port(host)
+    name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     config: dict[str, object] = {
         "version": "0.1",
         "log": {"level": "warn"},
         "storage": {
             "filesystem": {"rootdirectory": str(folder / "blobs")},
             "delete": {"enabled": True},
+            "maintenance": {"readonly": {"enabled": read_only}},
         },
-        "http": {"addr": name},
+        "http": {
+            "addr": name,
+            **({"tls": {"certificate": str(tls[0]), "key": str(tls[1])}} if tls else {}),
+        },
     }
     if basic_auth:
         htpasswd = folder / "htpasswd"
@@ -62,25 +72,33 @@ def docker_registry(folder: Path, *, basic_auth: bool = False) -> Iterator[str]:
             [program, "serve", str(folder / "config.yml")], stdout=log, stderr=log
         )
     try:
-        _wait_for(name, folder / "log")
+        _wait_for((host, port), folder / "log")
         yield name
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait_for(name: str, log: Path) -> None:
+def _wait_for(address: tuple[str, int], log: Path) -> None:
     for _ in range(200):
         try:
-            urllib.request.urlopen(f"http://{name}/v2/", timeout=5).close()
-        except urllib.error.HTTPError as error:
-            with error:
-                return
+            socket.create_connection(address, timeout=5).close()
         except OSError:
             time.sleep(0.05)
         else:
             return
     raise AssertionError(f"docker-registry does not start: {log.read_text()}")
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own that is soon full; needs root, as the engines do."""
+    folder.mkdir()
+    run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+    try:
+        yield folder
+    finally:
+        run("umount", str(folder))
 
 
 class CuttingWire:
@@ -97,6 +115,9 @@ class CuttingWire:
         self._target = (host, int(port))
         self._limits = {"up": up, "down": down}
         self.cuts = 0
+        # every byte of the connections, headers included, whatever either end says of itself
+        self.moved = {"up": 0, "down": 0}
+        self._lock = threading.Lock()
 
     @contextmanager
     def running(self) -> Iterator[str]:
@@ -122,6 +143,8 @@ class CuttingWire:
                 while content := source.recv(1 << 16):
                     sink.sendall(content)
                     moved += len(content)
+                    with self._lock:
+                        self.moved[way] += len(content)
                     limits = self._limits[way]
                     if limits and moved >= limits[0]:
                         limits.pop(0)

@@ -13,6 +13,7 @@ from imagegate.oci.layer import read_layer
 from imagegate.sources import open_image
 from imagegate.sources.registry import DockerCredentials, fallback_tag
 from tests.images import BuiltImage, ImageBuilder
+from tests.registry_source.certificates import make_certificate
 from tests.registry_source.peers import (
     PASSWORD,
     USER,
@@ -20,8 +21,10 @@ from tests.registry_source.peers import (
     docker_registry,
     free_port,
     run,
+    small_disk,
 )
 from tests.registry_source.support import ManualClock, client, digest, noise, sink, source
+from tests.registry_source.test_pushing import push_all
 from tests.registry_source.test_referrers import BUNDLE, EMPTY, referrer
 
 if TYPE_CHECKING:
@@ -183,6 +186,67 @@ def test_a_wrong_password_is_refused_and_not_shown(guarded: str, tmp_path: Path)
     with pytest.raises(FetchError, match="refuses the stored credentials") as caught:
         source(client(guarded, credentials=credentials), f"{guarded}/team/app:v1")
     assert "wr0ng" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("listens", "named"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), ("::1", "[::1]")]
+)
+@pytest.mark.parametrize("secure", [True, False], ids=["https", "http"])
+def test_a_registry_is_spoken_to_under_each_name_of_loopback(
+    listens: str, named: str, secure: bool, large: BuiltImage, tmp_path: Path
+) -> None:
+    """With TLS the authority comes from the environment; without, loopback alone may be plain."""
+    tls = make_certificate(tmp_path) if secure else None
+    environment = {"SSL_CERT_FILE": str(tls[0])} if tls else {}
+    with docker_registry(tmp_path, host=listens, tls=tls) as address:
+        name = f"{named}:{address.rpartition(':')[2]}"
+        push(client(name, environment=environment), large, "team/app")
+        reference = f"{name}/team/app:v1@{large.digest}"
+        found = source(client(name, environment=environment), reference)
+        for layer in found.image.layers:
+            read_layer(found.open_layer(layer), layer.blob)
+    assert found.image.manifest_bytes == large.manifest
+
+
+def pushed(name: str, image: BuiltImage, clock: ManualClock) -> str:
+    """Push as a promotion does: blobs, manifest, read back, tag; returns the digest."""
+    to = sink(client(name, clock), "team/app", chunk=1_000_000)
+    return str(push_all(to, image, tag="live").digest)
+
+
+def test_a_registry_without_space_gets_no_tag_and_a_second_run_finishes(
+    large: BuiltImage, tmp_path: Path, clock: ManualClock
+) -> None:
+    with (
+        small_disk(tmp_path / "disk", "2m") as disk,
+        docker_registry(disk) as name,
+    ):
+        # docker-registry 2.8.2 keeps the reason to its log
+        with pytest.raises(FetchError, match=r"answers 500 to P.*\(5 attempts\)") as caught:
+            pushed(name, large, clock)
+        assert caught.value.exit_code == 3
+        assert "its log says why" in str(caught.value.hint)
+        assert client(name).find_manifest("team/app", "live") is None
+
+        run("mount", "-o", "remount,size=32m", str(disk))
+        assert pushed(name, large, clock) == large.digest
+        found = source(client(name), f"{name}/team/app:live")
+    assert found.image.manifest_bytes == large.manifest
+
+
+def test_a_registry_that_is_read_only_says_so_and_a_second_run_finishes(
+    large: BuiltImage, tmp_path: Path, clock: ManualClock
+) -> None:
+    with (
+        docker_registry(tmp_path, read_only=True) as name,
+        pytest.raises(FetchError, match="answers 405") as caught,
+    ):
+        pushed(name, large, clock)
+    assert "read-only" in str(caught.value.hint)
+
+    with docker_registry(tmp_path) as name:
+        assert client(name).find_manifest("team/app", "live") is None
+        assert pushed(name, large, clock) == large.digest
 
 
 def test_a_registry_that_comes_up_late_is_waited_for(large: BuiltImage, tmp_path: Path) -> None:

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 import ssl
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from imagegate.errors import FetchError
 from imagegate.sources.registry.wire import is_loopback
 from tests.registry import LoopbackRegistry
+from tests.registry_source.certificates import make_certificate
 from tests.registry_source.support import client, source
 
 if TYPE_CHECKING:
@@ -92,34 +87,7 @@ def test_docker_hub_is_served_by_another_host_than_its_name_says(
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback registry")])
-    start = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start + dt.timedelta(days=365 * 80))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path / "ca.pem"
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret = tmp_path / "key.pem"
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    path, secret = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path, secret)
     return path, context
@@ -153,6 +121,21 @@ def test_an_unknown_certificate_is_refused_at_once_with_what_to_do(
         with pytest.raises(FetchError, match="its certificate is not trusted") as caught:
             source(client(registry), reference)
     assert "REQUESTS_CA_BUNDLE" in str(caught.value.hint)
+
+
+def test_a_bundle_that_does_not_hold_the_authority_is_named_with_its_variable(
+    certificate: tuple[Path, ssl.SSLContext], image: BuiltImage, tmp_path: Path
+) -> None:
+    """Of several variables the first counts (requests' own order): the others change nothing."""
+    path, context = certificate
+    (tmp_path / "other").mkdir()
+    other, _ = make_certificate(tmp_path / "other")
+    environment = {"REQUESTS_CA_BUNDLE": str(other), "SSL_CERT_FILE": str(path)}
+    with LoopbackRegistry(tls=context).running() as registry:
+        reference = registry.add("team/app", image)
+        with pytest.raises(FetchError, match="its certificate is not trusted") as caught:
+            source(client(registry, environment=environment), reference)
+    assert f"`{other}`, which `REQUESTS_CA_BUNDLE` names" in str(caught.value.hint)
 
 
 def test_a_ca_bundle_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from imagegate.errors import FetchError, RecipeError
 from imagegate.oci.blob import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from imagegate.engines.container.dockerfile import Dialect
@@ -71,6 +71,9 @@ def stage_context(
         FetchError: a wheel is not the locked one.
         RecipeError: an asset is not the locked one, or the Dockerfile cannot be rendered.
     """
+    files = render_build_files(
+        images, recipe, lock, [path.name for path in wheels.values()], dialect=dialect
+    )
     shutil.copytree(images, folder, symlinks=True, dirs_exist_ok=True)
     for asset in lock.assets:
         if sha256((folder / asset.source).read_bytes()).hexdigest() != asset.sha256:
@@ -83,30 +86,73 @@ def stage_context(
         _stage_wheel(wheel, path, house)
     listing = "".join(f"{wheel.requirement}\n" for wheel in sorted(wheels))
     (house / REQUIREMENTS).write_text(listing)
-    own = images / TEMPLATE
-    template = own.read_text(encoding="utf-8") if own.is_file() else None
-    where = f"images/{recipe.name}/{TEMPLATE}"
-    rendered = render_dockerfile(recipe, lock, dialect, template=template, where=where)
     dockerfile = folder / "Dockerfile"
-    dockerfile.write_text(rendered)
-    ignored = _ignore_file(images, lock, wheels)
+    dockerfile.write_text(files.dockerfile)
     # builders prefer the one that is named after the Dockerfile, where they know it
     for name in (OWN_IGNORE_FILE, ".dockerignore"):
-        (folder / name).write_text(ignored)
+        (folder / name).write_text(files.ignore)
     _normalise(folder)
     return Context(folder=folder, dockerfile=dockerfile)
 
 
-def _ignore_file(images: Path, lock: Lock, wheels: Mapping[LockedWheel, Path]) -> str:
-    inside = [f"{WHEELHOUSE}/{path.name}" for path in wheels.values()]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFiles:
+    """What an engine's build is told.
+
+    Attributes:
+        dockerfile: the rendered Dockerfile.
+        ignore: the ignore file.
+        own_dockerfile: the recipe brings its own template.
+        own_ignore: the ignore file starts with the recipe's own lines.
+    """
+
+    dockerfile: str
+    ignore: str
+    own_dockerfile: bool
+    own_ignore: bool
+
+
+def render_build_files(
+    images: Path, recipe: Recipe, lock: Lock, wheels: Sequence[str], *, dialect: Dialect
+) -> BuildFiles:
+    """Write Dockerfile and ignore file of a recipe.
+
+    Args:
+        images: the recipe's folder.
+        recipe: what is built.
+        lock: its lock.
+        wheels: the file names of the locked wheels.
+        dialect: what the builder understands.
+
+    Raises:
+        RecipeError: they cannot be rendered, or are no text.
+    """
+    own = images / TEMPLATE
+    where = f"images/{recipe.name}/{TEMPLATE}"
+    template = _read_text(own, where) if own.is_file() else None
+    inside = [f"{WHEELHOUSE}/{name}" for name in wheels]
     inside.append(f"{WHEELHOUSE}/{REQUIREMENTS}")
-    own = images / OWN_IGNORE_FILE
-    if not own.is_file():
-        return render_ignore_file([*(asset.source for asset in lock.assets), *inside])
-    # later lines win, so the wheels are let through whatever the recipe's own file says
-    text = own.read_text(encoding="utf-8")
-    wheelhouse = render_ignore_file(inside).removeprefix("**\n")
-    return f"{text.rstrip()}\n{wheelhouse}"
+    own_ignore = images / OWN_IGNORE_FILE
+    if own_ignore.is_file():
+        # later lines win, so the wheels are let through whatever the recipe's own file says
+        text = _read_text(own_ignore, f"images/{recipe.name}/{OWN_IGNORE_FILE}")
+        wheelhouse = render_ignore_file(inside).removeprefix("**\n")
+        ignore = f"{text.rstrip()}\n{wheelhouse}"
+    else:
+        ignore = render_ignore_file([*(asset.source for asset in lock.assets), *inside])
+    return BuildFiles(
+        dockerfile=render_dockerfile(recipe, lock, dialect, template=template, where=where),
+        ignore=ignore,
+        own_dockerfile=template is not None,
+        own_ignore=own_ignore.is_file(),
+    )
+
+
+def _read_text(path: Path, where: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"cannot read `{where}`: {error}") from error
 
 
 def _stage_wheel(wheel: LockedWheel, path: Path, house: Path) -> None:

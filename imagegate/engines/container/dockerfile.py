@@ -53,6 +53,16 @@ class Dialect:
     epoch: bool
     removes_mount_point: bool
 
+    @classmethod
+    def of(cls, builder: str) -> Dialect:
+        """Return what ``buildx``, ``buildkit``, ``classic`` or ``podman`` understands."""
+        return cls(
+            mounts=builder != "classic",
+            epoch=builder in ("buildx", "buildkit"),
+            # buildah 1.28 does, and so would delete a folder of the base
+            removes_mount_point=builder == "podman",
+        )
+
 
 def render_dockerfile(
     recipe: Recipe, lock: Lock, dialect: Dialect, *, template: str | None, where: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from imagegate.checks.evidence import Observation
+from imagegate.checks.evidence import LoadedLibrary, Observation
 from imagegate.errors import EngineError
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def nccl(path):
     except (OSError, AttributeError):
         return None
     return version.value
+asked = subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE,
+                       stderr=subprocess.DEVNULL, text=True)
 done = subprocess.run([sys.executable, "-m", "pip", "freeze", "--disable-pip-version-check"],
                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 found = [[d.metadata["Name"], d.version] for d in importlib.metadata.distributions()]
@@ -34,8 +36,32 @@ print(json.dumps({
     "path": [os.path.realpath(p).lstrip("/") for p in sys.path if p],
     "freeze": done.stdout if done.returncode == 0 else None,
     "distributions": [[n, v] for n, v in found if n and v],
-    "nccl": [[p, nccl(p)] for p in sys.argv[1:]],
+    "nccl": [[p, nccl(p)] for p in sys.argv[2:]],
+    "loaded": json.loads(asked.stdout.splitlines()[-1]) if asked.returncode == 0 else None,
 }))
+"""
+# in a process of its own: a torch that does not fit the machine may end it
+_LOADED = """
+import ctypes, json, os
+def mapped(address):
+    for line in open("/proc/self/maps"):
+        area, *_, path = line.split(maxsplit=5)
+        start, end = (int(one, 16) for one in area.split("-"))
+        if start <= address < end:
+            return path.strip()
+torch = None
+try:
+    import torch
+    torch = True
+except ModuleNotFoundError as error:
+    torch = None if error.name == "torch" else False
+except BaseException:
+    torch = False
+library = ctypes.CDLL(os.environ.get("VLLM_NCCL_SO_PATH") or "libnccl.so.2")
+version = ctypes.c_int()
+assert library.ncclGetVersion(ctypes.byref(version)) == 0
+path = mapped(ctypes.cast(library.ncclGetVersion, ctypes.c_void_p).value)
+print(json.dumps([path, version.value, torch]))
 """
 
 
@@ -72,7 +98,7 @@ def probe(
             hint="build it with that engine, or name it with `--image registry/repository@sha256:…`",
         )
     command = [engine.name, "run", "--rm", "--network", "none", "--entrypoint", interpreter]
-    command += [held, "-c", _SCRIPT, *libraries]
+    command += [held, "-c", _SCRIPT, _LOADED, *libraries]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -89,7 +115,15 @@ def probe(
         freeze=answer["freeze"],
         distributions=tuple((name, version) for name, version in answer["distributions"]),
         nccl=tuple((path, code) for path, code in answer["nccl"] if code is not None),
+        loaded_nccl=_loaded(answer["loaded"]),
     )
+
+
+def _loaded(answer: Sequence[Any] | None) -> LoadedLibrary | None:
+    if answer is None:
+        return None
+    path, code, with_torch = answer
+    return LoadedLibrary(path=path.lstrip("/"), code=code, with_torch=with_torch)
 
 
 def pull(engine: Engine, reference: str, *, insecure: bool) -> None:

@@ -12,7 +12,6 @@ podman     ``podman build``            ``SOURCE_DATE_EPOCH`` (it sets times with
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tempfile
@@ -25,27 +24,24 @@ from typing import TYPE_CHECKING, Literal
 from imagegate.engines.container.context import EPOCH
 from imagegate.engines.container.dockerfile import Dialect
 from imagegate.errors import EngineError, UsageError
-from imagegate.oci.platform import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from imagegate.engines.container.context import Context
     from imagegate.engines.container.secrets import Secret
+    from imagegate.oci.platform import Platform
 
 EngineName = Literal["docker", "podman"]
 Builder = Literal["auto", "buildx", "buildkit", "classic"]
 Network = Literal["none", "default", "host"]
-# docker 23 took its own BuildKit client out; from there on only the plugin speaks to it
-_BUILDKIT_WITHOUT_PLUGIN = 23
 # how much of what an engine said is shown when it fails
 _LAST_LINES = 30
 INSTALL_DOCKER = (
     "install docker (Debian: `docker.io`) and start it (`systemctl start docker`), "
     "or name a running one in `DOCKER_HOST`"
 )
-INSTALL_PODMAN = "install podman (Debian: `podman`)"
-_INSTALL_BUILDX = "install the plugin (Debian 13: `docker-buildx`), or choose another `--builder`"
+INSTALL_BUILDX = "install the plugin (Debian 13: `docker-buildx`), or choose another `--builder`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +86,7 @@ class Engine:
     @property
     def dialect(self) -> Dialect:
         """What its builder understands."""
-        return Dialect(
-            mounts=self.builder != "classic",
-            epoch=self.builder in ("buildx", "buildkit"),
-            # buildah 1.28 does, and so would delete a folder of the base
-            removes_mount_point=self.builder == "podman",
-        )
+        return Dialect.of(self.builder)
 
     @property
     def shortcomings(self) -> str:
@@ -119,75 +110,12 @@ class Engine:
             EngineError: it fails.
         """
         if order.secrets and self.builder == "classic":
-            raise UsageError("the classic builder knows no build secrets", hint=_INSTALL_BUILDX)
+            raise UsageError("the classic builder knows no build secrets", hint=INSTALL_BUILDX)
         if self.builder == "buildx":
             return _build_with_buildx(order)
         if self.name == "podman":
             return _build_with_podman(order)
         return _build_with_docker(order, buildkit=self.builder == "buildkit")
-
-
-def find_engine(name: EngineName, builder: Builder = "auto") -> Engine:
-    """Ask an engine whether it is there and what it can do.
-
-    Raises:
-        UsageError: the builder is none of this engine's.
-        EngineError: it is absent or does not answer; says what to install or start.
-    """
-    if name == "podman":
-        if builder != "auto":
-            raise UsageError("`--builder` chooses among docker's; podman has its own")
-        return _find_podman()
-    answer = _ask(["docker", "version", "--format", "{{json .}}"], INSTALL_DOCKER)
-    server = answer.get("Server")
-    client = answer.get("Client")
-    if not isinstance(server, dict) or not isinstance(client, dict):
-        raise EngineError("the docker daemon cannot be reached", hint=INSTALL_DOCKER)
-    return Engine(
-        name="docker",
-        builder=_choose_builder(builder, str(client.get("Version", ""))),
-        platform=Platform.of(str(server["Os"]), str(server["Arch"]), None),
-        version=str(server.get("Version", "")),
-    )
-
-
-def _find_podman() -> Engine:
-    answer = _ask(["podman", "info", "--format", "json"], INSTALL_PODMAN)
-    host, version = answer.get("host"), answer.get("version")
-    if not isinstance(host, dict) or not isinstance(version, dict):
-        raise EngineError("`podman info` says nothing of its host", hint="try `podman info`")
-    return Engine(
-        name="podman",
-        builder="podman",
-        platform=Platform.of(str(host["os"]), str(host["arch"]), None),
-        version=str(version.get("Version", "")),
-    )
-
-
-def _choose_builder(wanted: Builder, client_version: str) -> str:
-    has_buildx = (
-        subprocess.run(
-            ["docker", "buildx", "version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        ).returncode
-        == 0
-    )
-    major = client_version.partition(".")[0]
-    has_buildkit = major.isdigit() and int(major) < _BUILDKIT_WITHOUT_PLUGIN
-    if wanted == "buildx" and not has_buildx:
-        raise EngineError("docker has no buildx", hint=_INSTALL_BUILDX)
-    if wanted == "buildkit" and not (has_buildkit or has_buildx):
-        raise EngineError(
-            f"docker {client_version} reaches BuildKit through buildx only, which is not there",
-            hint=_INSTALL_BUILDX,
-        )
-    if wanted != "auto":
-        return wanted
-    if has_buildx:
-        return "buildx"
-    return "buildkit" if has_buildkit else "classic"
 
 
 def _build_with_buildx(order: Order) -> str:
@@ -288,27 +216,3 @@ _WHY = (
 def _show(order: Order, last: Sequence[str]) -> None:
     for line in last:
         order.say(f"| {line}")
-
-
-def _ask(command: Sequence[str], hint: str) -> dict[str, object]:
-    """Run a command that prints a JSON object."""
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError as error:
-        raise EngineError(f"`{command[0]}` is not installed", hint=hint) from error
-    except OSError as error:
-        raise EngineError(f"`{command[0]}` does not run: {error.strerror}", hint=hint) from error
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        answer = None
-    if done.returncode != 0 or not isinstance(answer, dict):
-        said = done.stderr.strip().splitlines()
-        raise EngineError(
-            f"`{' '.join(command[:2])}` failed with exit code {done.returncode}"
-            + (f": {said[-1]}" if said else ""),
-            hint=hint,
-        )
-    return answer

@@ -10,7 +10,7 @@ r"""Images in registries: reading by digest, pushing bytes as they are, referrer
                  \                 |        /
                      RegistryClient (client)      statuses, redirects, attempts
                         |              |
-                  Authorizer        Wire (wire)   one exchange, errors in our own words
+                  Authorizer        Wire (wire)   one exchange, errors in our own words (failures)
                   (authorization)
                         |
                   CredentialStore (credentials)

@@ -15,8 +15,9 @@ from imagegate.sources.registry.answers import REDIRECTED, check_digest_header, 
 from imagegate.sources.registry.authorization import Access, Authorizer
 from imagegate.sources.registry.credentials import DOCKER_HUB, DockerCredentials
 from imagegate.sources.registry.download import ResumingReader
+from imagegate.sources.registry.failures import UntrustedError
 from imagegate.sources.registry.retry import Backoff, SystemClock, TransientError
-from imagegate.sources.registry.wire import Answer, UntrustedError, Wire, is_loopback
+from imagegate.sources.registry.wire import Answer, Wire, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

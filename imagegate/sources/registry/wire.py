@@ -7,7 +7,6 @@ texts of foreign exceptions hold whole addresses.
 from __future__ import annotations
 
 import ipaddress
-import ssl
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from requests.auth import AuthBase
 
 from imagegate.errors import FetchError, ImageError
 from imagegate.oci.documents import DOCUMENT_LIMIT
-from imagegate.sources.registry.retry import TransientError
+from imagegate.sources.registry.failures import unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +65,7 @@ class Body:
         try:
             content: bytes = self._response.raw.read(size, decode_content=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _unreachable(error, f"the answer of `{self._where}` was cut") from error
+            raise unreachable(error, f"the answer of `{self._where}` was cut") from error
         self._traffic.add(received=len(content))
         return content
 
@@ -95,10 +94,6 @@ class Answer:
     body: Body | None = None
 
 
-class UntrustedError(FetchError):
-    """The other side speaks TLS, and its certificate is not trusted."""
-
-
 class _NoAuth(AuthBase):
     """Keeps requests from overwriting our Authorization header with one from ``~/.netrc``."""
 
@@ -122,14 +117,18 @@ class Wire:
         self._insecure = insecure
         self._session = requests.Session()
         self._session.auth = _NoAuth()
-        bundle = next((environment[v] for v in _BUNDLE_VARIABLES if environment.get(v)), None)
-        if bundle is not None:
+        variable = next((v for v in _BUNDLE_VARIABLES if environment.get(v)), None)
+        self._bundle: str | None = None
+        self._authorities = ""
+        if variable is not None:
+            bundle = environment[variable]
+            self._authorities = f"`{bundle}`, which `{variable}` names,"
             if not Path(bundle).exists():
                 raise FetchError(
                     f"the CA bundle `{bundle}` that the environment names does not exist",
                     hint=f"correct or unset {', '.join(f'`{v}`' for v in _BUNDLE_VARIABLES)}",
                 )
-            self._session.verify = bundle
+            self._bundle = bundle
 
     def exchange(
         self,
@@ -161,9 +160,11 @@ class Wire:
                 allow_redirects=False,
                 timeout=TIMEOUT,
                 proxies=_proxies(url),
+                # of the request, because requests puts the process's variables over the session's
+                verify=self._bundle,
             )
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise _unreachable(error, f"cannot reach `{where}`") from error
+            raise unreachable(error, f"cannot reach `{where}`", self._authorities) from error
         except (ValueError, UnicodeError) as error:
             raise FetchError(f"`{where}` is not an address that can be asked") from error
         given = {name.lower(): value for name, value in response.headers.items()}
@@ -247,56 +248,3 @@ def _proxies(url: str) -> dict[str, str] | None:
         # requests takes `None` for "no proxy whatever the environment says"; its types do not
         return cast("dict[str, str]", {"http": None, "https": None, "all": None})
     return None
-
-
-def _unreachable(error: Exception, what: str) -> FetchError:
-    """Say in our own words why an exchange failed."""
-    chain = list(_chain(error))
-    if any(isinstance(e, ssl.SSLCertVerificationError) for e in chain):
-        return UntrustedError(
-            f"{what}: its certificate is not trusted",
-            hint="name your authority's bundle in `REQUESTS_CA_BUNDLE` or `SSL_CERT_FILE`",
-        )
-    if any(isinstance(e, ssl.SSLError) for e in chain):
-        return FetchError(
-            f"{what}: it does not speak TLS as it should",
-            hint="check address and port; plain http has to be allowed with `--insecure`",
-        )
-    if any(isinstance(e, requests.exceptions.InvalidURL) for e in chain):
-        return FetchError(f"{what}: it is not an address that can be asked")
-    if any(isinstance(e, urllib3.exceptions.NameResolutionError) for e in chain):
-        return TransientError(
-            f"{what}: its name does not resolve", hint="check the name and the network"
-        )
-    if any(isinstance(e, urllib3.exceptions.ProxyError) for e in chain):
-        return TransientError(
-            f"{what}: the proxy does not answer",
-            hint="check `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`",
-        )
-    system = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), None)
-    # a refused connection is a kind of timeout to urllib3; the system's own word is better
-    if system is not None:
-        return TransientError(
-            f"{what}: {system.lower()}",
-            hint="check that the registry runs and can be reached, and run again",
-        )
-    if any(isinstance(e, requests.Timeout | urllib3.exceptions.TimeoutError) for e in chain):
-        return TransientError(
-            f"{what}: it is silent for too long", hint="check the network and run again"
-        )
-    return TransientError(
-        f"{what}: the connection broke",
-        hint="check that the registry runs and can be reached, and run again",
-    )
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """All exceptions that led to `error`, including those that foreign ones carry as arguments."""
-    found: list[BaseException] = []
-    waiting: list[object] = [error]
-    while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, BaseException) and one not in found:
-            found.append(one)
-            waiting += [getattr(one, "reason", None), one.__cause__, one.__context__, *one.args]
-    return found

@@ -1,0 +1,85 @@
+"""What six real builders and buildx made of small Dockerfiles, and what is predicted.
+
+``data/measured_cases.json`` holds the files and links of each image, ``null`` where the builder
+gave up: BuildKit and classic builder of Docker 20.10.24 and 28.5.2, buildx 0.29.1 on the former,
+buildah 1.28.2 and 1.43.2, all ``FROM scratch``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imagegate.coverage.dockerfile import parse_dockerfile
+from imagegate.coverage.evaluate import Build, FilteredContext, evaluate
+from imagegate.coverage.profiles import PROFILES, Profile, profile_of_engine
+from imagegate.coverage.tree import Context, Kind, Node, build_tree, file, link, walk
+from imagegate.errors import CoverageError
+
+TABLE: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "data/measured_cases.json").read_text(encoding="utf-8")
+)
+ROWS = [
+    pytest.param(case, builder, id=f"{builder}: {case['dockerfile'][:60]!r}")
+    for case in TABLE["cases"]
+    for builder in case["results"]
+]
+
+
+def the_profile(builder: str) -> Profile:
+    if builder == "buildx on 20.10":
+        return profile_of_engine("buildx", "20.10.24")
+    if builder == "buildkit":
+        # Docker's own frontend up to 28 has no `--parents`, and its graph drivers merge no layers
+        known = PROFILES[builder].frontend
+        flags = known.flags - {"parents", "unpack"}
+        return replace(PROFILES[builder], frontend=replace(known, flags=flags, merges_links=False))
+    return PROFILES[builder]
+
+
+def the_context(name: str, dockerfile: str) -> Context:
+    written = TABLE["contexts"][name]
+    contents = {path: text.encode() for path, text in written["files"].items()}
+    contents["Dockerfile"] = dockerfile.encode()
+    entries = {path: file(size=len(content)) for path, content in contents.items()}
+    entries |= {path: link(target) for path, target in written["links"].items()}
+    return Context(root=build_tree(entries), open=lambda path: io.BytesIO(contents[path]))
+
+
+@pytest.mark.parametrize(("case", "builder"), ROWS)
+def test_the_image_is_what_the_builder_made(case: dict[str, Any], builder: str) -> None:
+    contents: dict[str, str] = TABLE["contexts"][case["context"]]["files"]
+    try:
+        done = evaluate(
+            Build(
+                dockerfile=parse_dockerfile(case["dockerfile"].encode(), "Dockerfile"),
+                dockerfile_path="Dockerfile",
+                profile=the_profile(builder),
+                main=FilteredContext(context=the_context(case["context"], case["dockerfile"])),
+                build_args=case.get("build_args", {}),
+                target=case.get("target"),
+            )
+        )
+    except CoverageError:
+        assert case["results"][builder] is None
+        return
+    if done.failures:
+        assert case["results"][builder] is None, done.failures
+        return
+    assert shown(done.image, contents) == case["results"][builder]
+
+
+def shown(image: Node, contents: dict[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path, node in walk(image):
+        assert not node.doubt
+        if node.kind is Kind.LINK:
+            found[path] = f"-> {node.target}"
+        elif node.origin is not None and node.origin.path in contents:
+            found[path] = f"file {contents[node.origin.path]}"
+    return found
