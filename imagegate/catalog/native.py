@@ -103,6 +103,13 @@ def component_of(path: str) -> str:
     return BUNDLED.sub("", path.rsplit("/", 1)[-1].split(".so", 1)[0])
 
 
+def spelled(component: str, value: str) -> str:
+    """Spell CUDA's own number as people do: 13050 is 13.5 (cuda.h, ``CUDA_VERSION``)."""
+    if component not in ("cuda", "cuda runtime") or not value.isdigit():
+        return value
+    return f"{int(value) // 1000}.{int(value) % 1000 // 10}"
+
+
 def _from_text(node: Node, content: bytes) -> Iterator[NativeReading]:
     text = content.decode("utf-8", "replace")
     for source in SOURCES:

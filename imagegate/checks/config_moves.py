@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from typing import TYPE_CHECKING
 
 from imagegate.checks.evidence import (
@@ -45,6 +46,13 @@ SILENCING = {
     "NCCL_IGNORE_DISABLED_P2P": "NCCL's check of peer access",
     "VLLM_SKIP_P2P_CHECK": "vLLM's check of peer access",
 }
+# files from which tools take the same settings as from watched variables
+_SETTINGS_FILES = {
+    re.compile(r"etc/nccl\.conf|(?:root|home/[^/]+)/\.nccl\.conf"): "NCCL",
+    re.compile(r"(?:.*/)?etc/ucx/ucx\.conf|(?:root|home/[^/]+)/\.ucx\.conf"): "UCX",
+    re.compile(r"etc/pip\.conf|(?:root|home/[^/]+)/(?:\.config/pip|\.pip)/pip\.conf"): "pip",
+    re.compile(r"etc/uv/uv\.toml|(?:root|home/[^/]+)/\.config/uv/uv\.toml"): "uv",
+}
 _FIELDS = ("entrypoint", "cmd", "user", "working_dir")
 # what every build writes about itself (image-spec, annotations.md)
 _OF_THE_BUILD = "org.opencontainers.image."
@@ -56,6 +64,7 @@ def _judge(evidence: Evidence) -> CheckReport:
     compared += _judge_fields(evidence, findings)
     compared += _judge_program(evidence, findings)
     _judge_command_environment(evidence, findings)
+    _judge_settings_files(evidence, findings)
     compared += _judge_labels(evidence, findings)
     compared += _judge_others(evidence, findings)
     return findings.report(compared)
@@ -188,6 +197,26 @@ def _judge_command_environment(evidence: Evidence, findings: Findings) -> None:
 
 def _is_watched(name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in WATCHED)
+
+
+def _judge_settings_files(evidence: Evidence, findings: Findings) -> None:
+    """Look for new files that say what a watched variable could say."""
+    for change in evidence.changes:
+        tool = next(
+            (tool for form, tool in _SETTINGS_FILES.items() if form.fullmatch(change.path)), ""
+        )
+        if not tool or change.before is not None or change.after is None:
+            continue
+        add = findings.note if tool in ("pip", "uv") else findings.fail
+        add(
+            "settings-file",
+            change.path,
+            f"{tool} reads its settings from a new file, past the image's Env",
+            locked="nothing",
+            found=change.after.sha256 or change.after.target,
+            place=evidence.place(change.path, change.layer),
+            hint="set what is meant under `[config.env]`, where it is compared",
+        )
 
 
 def _program(name: str, tree: FileTree, environment: Mapping[str, str]) -> str:

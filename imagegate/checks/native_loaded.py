@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.native import is_watched
+from imagegate.catalog.native import is_watched, spelled
 from imagegate.catalog.requirements import installed
 from imagegate.checks.native_needs import judge_driver, judge_needs, judge_others, judge_plugins
 
@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     from imagegate.catalog.loader import Loaded, Loader
     from imagegate.checks.evidence import Evidence, Findings
     from imagegate.facts import ElfFile, Facts, NativeReading
+    from imagegate.oci.documents import ContainerConfig
     from imagegate.rootfs import FileTree
 
 _TORCH = re.compile(r"(?:.*/)?torch/lib/libtorch_(?:cuda|cpu|nvshmem|cuda_linalg)\.so")
 _NCCL = "libnccl.so.2"
 _VLLM_NCCL = "VLLM_NCCL_SO_PATH"
 _RELEASE = re.compile(r"\d+(?:\.\d+)+")
-# what an environment variable claims, and the readings that tell the truth of it
+# what an environment variable or a label claims, and the readings that tell the truth of it
 _CLAIMS = {
     "NCCL_VERSION": ("nccl", "version string"),
     "NV_LIBNCCL_PACKAGE_VERSION": ("nccl", "version string"),
     "NV_LIBNCCL_DEV_PACKAGE_VERSION": ("nccl", "nccl.h"),
+    "CUDA_VERSION": ("cuda", "cuda.h"),
+    "com.nvidia.cudnn.version": ("cudnn", "cudnn_version.h"),
+    "com.nvidia.nccl.version": ("nccl", "version string"),
     "CUDNN_VERSION": ("cudnn", "cudnn_version.h"),
     "NV_CUDNN_VERSION": ("cudnn", "cudnn_version.h"),
     "NVSHMEM_VERSION": ("nvshmem", "version string"),
@@ -42,6 +46,8 @@ _CLAIMS = {
     "VLLM_VERSION": ("vllm", "_version.py"),
     "FLASHINFER_VERSION": ("flashinfer-python", "_build_meta.py"),
 }
+# libraries whose file name carries their whole version
+_NAMED = {"libnccl": "nccl", "libnvshmem_host": "nvshmem"}
 # a real reading, and the distributions whose metadata records the same version
 _RECORDED = {
     ("nccl", "version string"): re.compile(r"nvidia-nccl-cu\d+"),
@@ -201,11 +207,13 @@ def _layer_of(evidence: Evidence, path: str) -> int:
 
 def judge_claims(evidence: Evidence, findings: Findings) -> Iterator[str]:
     """Compare what variables and metadata say with the bytes; yields a line for each claim."""
-    before = _contradictions(evidence.lock.base.facts, evidence.base_settings.environment)
-    now = _contradictions(evidence.facts, evidence.settings.environment)
-    for name, value in evidence.settings.environment.items():
+    claims, base_claims = _claims(evidence.settings), _claims(evidence.base_settings)
+    before = _contradictions(evidence.lock.base.facts, base_claims)
+    now = _contradictions(evidence.facts, claims)
+    labels = evidence.settings.labels or {}
+    for name, value in claims.items():
         if name in _CLAIMS:
-            yield f"Env {name} claims {value}"
+            yield f"{'Label' if name in labels else 'Env'} {name} claims {value}"
     for contradiction in sorted(now):
         what, subject, claimed, real, path = contradiction
         known = contradiction in before
@@ -222,6 +230,10 @@ def judge_claims(evidence: Evidence, findings: Findings) -> Iterator[str]:
         )
 
 
+def _claims(settings: ContainerConfig) -> dict[str, str]:
+    return {**(settings.labels or {}), **settings.environment}
+
+
 def _contradictions(
     facts: Facts, environment: Mapping[str, str]
 ) -> set[tuple[str, str, str, str, str]]:
@@ -231,8 +243,10 @@ def _contradictions(
         claimed = environment.get(name, "")
         readings = [r for r in facts.native if (r.component, r.source) == key]
         # with several copies a claim is true where one of them is meant
-        if claimed and readings and not any(_agree(claimed, r.value) for r in readings):
-            found.update(("claim", name, claimed, r.value, r.path) for r in readings)
+        values = [(spelled(r.component, r.value), r.path) for r in readings]
+        if claimed and values and not any(_agree(claimed, value) for value, _ in values):
+            found.update(("claim", name, claimed, value, path) for value, path in values)
+    found.update(_misnamed(facts))
     pins = installed(facts.distributions, ())
     for key, pattern in _RECORDED.items():
         readings = [r for r in facts.native if (r.component, r.source) == key]
@@ -245,6 +259,16 @@ def _contradictions(
                     if not _agree(pin.version, r.value)
                 )
     return found
+
+
+def _misnamed(facts: Facts) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield libraries whose file name says another version than their bytes."""
+    said = {(r.path, r.component): r.value for r in facts.native if r.source == "version string"}
+    for reading in facts.native:
+        real = said.get((reading.path, _NAMED.get(reading.component, "")))
+        whole = reading.source == "file name" and reading.value.count(".") >= 2
+        if whole and real is not None and not _agree(reading.value, real):
+            yield "name", posixpath.basename(reading.path), reading.value, real, reading.path
 
 
 def _of_site(readings: Iterable[NativeReading], site: str) -> list[NativeReading]:

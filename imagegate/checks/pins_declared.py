@@ -9,6 +9,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from imagegate.catalog.native import spelled
 from imagegate.catalog.system import DPKG, is_installed
 from imagegate.checks.evidence import Check, Evidence, Findings, key_of, present_components
 
@@ -129,7 +130,7 @@ def _readings(name: str, facts: Facts, *, recorded: bool = False) -> list[_Readi
     """
     meant = _MEANT.get(name.lower(), name)
     real = [
-        _Reading(source="bytes", value=_spelled(meant, value))
+        _Reading(source="bytes", value=spelled(meant, value))
         for value in sorted(present_components(facts).get(meant, ()))
     ]
     if real and not recorded:
@@ -145,13 +146,6 @@ def _readings(name: str, facts: Facts, *, recorded: bool = False) -> list[_Readi
         if package.name == meant and (is_installed(package) or package.manager != DPKG)
     ]
     return [*real, *metadata, *packages] if recorded else metadata or packages
-
-
-def _spelled(component: str, value: str) -> str:
-    """Spell CUDA's own number as people do: 13050 is 13.5 (cuda.h, ``CUDA_VERSION``)."""
-    if component not in ("cuda", "cuda runtime") or not value.isdigit():
-        return value
-    return f"{int(value) // 1000}.{int(value) % 1000 // 10}"
 
 
 def _is(found: _Reading, wanted: str) -> bool:

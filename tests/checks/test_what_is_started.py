@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checks.test_gpu_reports import torch
+from tests.checks.test_gpu_reports import nccl, torch
 from tests.elf import library
 from tests.images import Link
 from tests.judging import SITE, Case, dist, failed, found, noted
@@ -148,3 +148,61 @@ def test_a_version_string_is_whole_wherever_chunks_are_cut(chunk: int) -> None:
             versions.write(content[at : at + chunk])
         said = [line.split(b" ")[1] for line in versions.finish().splitlines()]
         assert said == [b"2.30.7+cuda13.3", b"12"]
+
+
+# --- settings and claims beside the environment
+
+
+@pytest.mark.parametrize(
+    ("path", "fails"),
+    [
+        ("etc/nccl.conf", True),
+        ("root/.nccl.conf", True),
+        ("etc/ucx/ucx.conf", True),
+        ("etc/pip.conf", False),
+    ],
+)
+def test_a_new_settings_file_says_what_no_variable_says(
+    path: str, fails: bool, tmp_path: Path
+) -> None:
+    # NCCL, "Environment Variables": /etc/nccl.conf and ~/.nccl.conf hold NAME=VALUE lines
+    verdict = Case(added=[{path: "NCCL_NET_PLUGIN=none\n"}]).judge(tmp_path)
+    assert found(verdict, "config.moves/settings-file").subject == path
+    assert ("config.moves/settings-file" in failed(verdict)) is fails
+
+
+@pytest.mark.parametrize(
+    ("claim", "config"),
+    [
+        ("CUDA_VERSION", {"Env": ["CUDA_VERSION=12.8.1"]}),
+        ("com.nvidia.nccl.version", {"Labels": {"com.nvidia.nccl.version": "2.28.3"}}),
+    ],
+)
+def test_a_variable_or_a_label_claims_what_the_bytes_do_not_say(
+    claim: str, config: dict[str, object], tmp_path: Path
+) -> None:
+    base: dict[str, Content] = {
+        "usr/local/cuda/include/cuda.h": "#define CUDA_VERSION 13000\n",
+        "opt/libnccl.so.2": nccl("2.30.7"),
+    }
+    verdict = Case(base=base, added=[{"x": "y"}], config=config).judge(tmp_path / "a")
+    assert found(verdict, "native.pins/claim").subject == claim
+    known = Case(base=base, base_config=config, added=[{"x": "y"}]).judge(tmp_path / "b")
+    assert "native.pins/claim" in noted(known)
+
+
+def test_a_true_claim_of_cuda_is_no_contradiction(tmp_path: Path) -> None:
+    base: dict[str, Content] = {"usr/local/cuda/include/cuda.h": "#define CUDA_VERSION 13000\n"}
+    case = Case(base=base, base_config={"Env": ["CUDA_VERSION=13.0.2"]}, added=[{"x": "y"}])
+    assert "native.pins/claim" not in noted(case.judge(tmp_path))
+
+
+def test_nccl_1171_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
+    folder = "usr/lib/aarch64-linux-gnu"
+    base: dict[str, Content] = {
+        f"{folder}/libnccl.so.2.28.9": nccl("2.28.9"),
+        f"{folder}/libnccl.so.2": Link("libnccl.so.2.28.9"),
+    }
+    added: dict[str, Content] = {f"{folder}/libnccl.so.2.28.9": nccl("2.30.7", "bb")}
+    misnamed = found(Case(base=base, added=[added]).judge(tmp_path), "native.pins/name")
+    assert (misnamed.locked, misnamed.found) == ("2.28.9", "2.30.7+cuda13.3")
