@@ -6,11 +6,12 @@ import io
 
 import pytest
 
+from imagegate.coverage.build import Base, Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Base, Build, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
+from imagegate.coverage.operations import BaseConfig
 from imagegate.coverage.profiles import BUILDKIT, find_profile, with_syntax
 from imagegate.coverage.runs import EVERYTHING, touched_by
-from imagegate.coverage.stages import BaseConfig
 from imagegate.coverage.tree import Context, build_tree, directory, file, walk
 from imagegate.coverage.words import Dialect, WordError, expand
 from imagegate.errors import CoverageError

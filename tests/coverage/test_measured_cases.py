@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from imagegate.coverage.build import Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
 from imagegate.coverage.profiles import PROFILES, Profile, profile_of_engine
 from imagegate.coverage.tree import Context, Kind, Node, build_tree, file, link, walk
 from imagegate.errors import CoverageError
