@@ -20,6 +20,7 @@ Modules, lowest first::
     arguments      words, JSON arrays and flags of one instruction's line
     dockerfile     Dockerfile -> instructions
     forms          forms of instructions that builders refuse
+    copy_form      which flags a builder takes with COPY and ADD
     operations     what stages do, with every word expanded
     stages         instructions -> stages of operations
     build          what a builder is called with, and what that comes to

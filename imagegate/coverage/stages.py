@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from imagegate.coverage.copy_form import copy_problem, flags_of
 from imagegate.coverage.dockerfile import parse_heredoc
 from imagegate.coverage.forms import blank_name_problem, form_problem, line_problem
 from imagegate.coverage.gopath import clean, join
@@ -46,9 +47,6 @@ PLATFORM_ARGS = frozenset(
     ]
 )
 _SHELLS = frozenset({"sh", "ash", "bash", "dash"})
-_BOOLEAN_FLAGS = frozenset({"link", "parents", "unpack", "keep-git-dir"})
-_ADD_FLAGS = frozenset({"chown", "chmod", "link", "exclude", "keep-git-dir", "checksum", "unpack"})
-_COPY_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -360,13 +358,13 @@ class StageReader:
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:
         if self._frontend.lenient_json and instruction.json_prefix is not None:
             instruction = replace(instruction, words=instruction.json_prefix, json=True)
-        problem = self._copy_problem(instruction)
+        problem = copy_problem(instruction, self._profile)
         if problem:
             failure = Failure(line=instruction.line, message=problem)
             if self._profile.family is Family.BUILDKIT:
                 self.failures.append(failure)
             return failure
-        flags = _flags(instruction)
+        flags = flags_of(instruction)
         doubts: list[str] = []
         sources: list[str] = []
         *written, target = instruction.words
@@ -411,54 +409,9 @@ class StageReader:
             documents.append((document.name, content))
         return documents
 
-    def _copy_problem(self, instruction: Instruction) -> str:
-        """Return why the builder refuses the instruction's form, or an empty string."""
-        if instruction.heredocs and not self._frontend.heredocs:
-            return "this builder does not know heredocs"
-        name = instruction.name
-        if len(instruction.words) < 2:
-            return f"{name} takes at least two arguments"
-        known = _ADD_FLAGS if name == "ADD" else _COPY_FLAGS
-        seen: set[str] = set()
-        for flag in instruction.flags:
-            key, equals, value = flag.removeprefix("--").partition("=")
-            if key not in known or key not in self._frontend.flags:
-                return f"this builder does not know `--{key}` of {name}"
-            if key == "chmod" and self._profile.family is Family.BUILDAH and not _octal(value):
-                return f"`--chmod={value}` is no octal number"
-            if key in seen and key != "exclude" and self._profile.family is not Family.BUILDAH:
-                return f"duplicate flag `--{key}`"
-            seen.add(key)
-            if key in _BOOLEAN_FLAGS:
-                if equals and value not in {"true", "false"}:
-                    return f"`--{key}` takes true or false"
-                if key == "link" and value != "false" and self._profile.family is Family.CLASSIC:
-                    return "`--link` needs BuildKit"
-            elif not equals or (not value and self._profile.family is Family.BUILDAH):
-                return f"`--{key}` needs a value"
-        if "$" in dict(_first(instruction)).get("from", ""):
-            return "variables are not expanded in `--from`"
-        return ""
-
 
 def _moby_problem(instruction: Instruction) -> str:
     return form_problem(instruction) or blank_name_problem(instruction)
-
-
-def _octal(value: str) -> bool:
-    return bool(value) and all(digit in "01234567" for digit in value)
-
-
-def _first(instruction: Instruction) -> list[tuple[str, str]]:
-    return [(key, values[0]) for key, values in _flags(instruction).items()]
-
-
-def _flags(instruction: Instruction) -> dict[str, list[str]]:
-    flags: dict[str, list[str]] = {}
-    for flag in instruction.flags:
-        key, equals, value = flag.removeprefix("--").partition("=")
-        flags.setdefault(key, []).append(value if equals else "true")
-    return flags
 
 
 def _pairs(instruction: Instruction) -> list[tuple[str, str]] | None:
