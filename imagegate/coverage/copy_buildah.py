@@ -338,6 +338,6 @@ def _copy_document(job: Job, name: str, content: str, image: Node) -> None:
     existing = exists_for_sure(image, target)
     into = job.into_directory or (existing is not None and existing.kind is Kind.DIRECTORY)
     if into or len(job.documents) + len(job.sources) > 1:
-        target = join(target, name)
+        target = join(target, base(name))
     make_directories(image, split(target)[0].rstrip("/"))
     put(image, target, document_node(job, content))

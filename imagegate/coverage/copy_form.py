@@ -36,8 +36,6 @@ def copy_problem(instruction: Instruction, profile: Profile) -> str:
         if key in _BOOLEAN_FLAGS:
             if equals and value not in {"true", "false"}:
                 return f"`--{key}` takes true or false"
-            if key == "link" and value != "false" and profile.family is Family.CLASSIC:
-                return "`--link` needs BuildKit"
         elif not equals or (not value and profile.family is Family.BUILDAH):
             return f"`--{key}` needs a value"
     if "$" in dict(_first(instruction)).get("from", ""):

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from imagegate.coverage import copy_buildah, copy_buildkit, copy_classic
 from imagegate.coverage.build import Build, Evaluation, FilteredContext
 from imagegate.coverage.gopath import clean, inside, join
-from imagegate.coverage.operations import Copy, Failure, Run, Stage, Workdir
+from imagegate.coverage.operations import REMOTE, Copy, Failure, Run, Stage, Workdir
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
     Source,
     becloud,
+    exists_for_sure,
     follow,
     make_directories,
     require_certain,
@@ -42,9 +43,6 @@ from imagegate.coverage.walk import ContextFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-_REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
 
 
 def evaluate(build: Build) -> Evaluation:
@@ -138,7 +136,7 @@ class _Evaluator:
         for operation in self._read_by:
             if isinstance(operation, Copy):
                 if operation.from_ == name:
-                    paths += [src for src in operation.sources if not src.startswith(_REMOTE)]
+                    paths += [src for src in operation.sources if not src.startswith(REMOTE)]
                 continue
             for mount in operation.mounts:
                 options = mount_options(mount)
@@ -266,8 +264,8 @@ class _Evaluator:
                 tree, "", LineDoubt.at(operation.line, f"line {operation.line}: {operation.doubt}")
             )
             return
-        local = tuple(src for src in operation.sources if not src.startswith(_REMOTE))
-        remote = [src for src in operation.sources if src.startswith(_REMOTE)]
+        local = tuple(src for src in operation.sources if not src.startswith(REMOTE))
+        remote = [src for src in operation.sources if src.startswith(REMOTE)]
         if remote and not operation.add:
             raise BuildFailureError("source can't be a URL for COPY")
         for url in remote:
@@ -281,6 +279,7 @@ class _Evaluator:
         source = self._source(operation, stage, tree, inside(target))
         if source is None:
             return
+        _require_owner(operation.owner, tree)
         self._do(operation, tree, source, local, target, into=into)
 
     def _do(
@@ -351,6 +350,10 @@ class _Evaluator:
         if name in self._build.named:
             return self._named(name)
         index = self._references.named(name)
+        if index is None and name == "scratch":
+            if self._profile.family is Family.CLASSIC:
+                raise BuildFailureError("`scratch` is a reserved name")
+            return Source(root=directory(), context=None)
         if index is None:
             repository = _repository(name)
             if any(repository.lower() == stage.name.lower() for stage in self._stages) or (
@@ -377,6 +380,24 @@ class _Evaluator:
             rules = ContextFilter(known.ignore, self._profile)
             self._sources[name] = self._open(known, rules, name, narrowed=True)
         return self._sources[name]
+
+
+def _require_owner(owner: str, tree: Node) -> None:
+    """A user or group by name has to be in the image's own files.
+
+    Raises:
+        BuildFailureError: there certainly is no such file.
+    """
+    user, _, group = owner.partition(":")
+    for name, place in ((user, "etc/passwd"), (group, "etc/group")):
+        if not name or name.isdigit():
+            continue
+        try:
+            known = exists_for_sure(tree, place)
+        except NotKnownError:
+            continue
+        if known is None:
+            raise BuildFailureError(f"`--chown={owner}`: the image has no `/{place}`")
 
 
 def _repository(image: str) -> str:

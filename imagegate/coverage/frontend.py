@@ -33,6 +33,7 @@ class Frontend:
         lenient_json: text behind a JSON array is not looked at.
         without_effect: flags that are taken and do nothing.
         target_numbers: which stages ``--target`` names by number.
+        refuses_climbing_members: ADD of an archive with a member above its root fails.
         first_target_wins: of two stages with the name in ``--target`` the first is built.
         merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
             store accepts the flag and copies as without it.
@@ -54,6 +55,7 @@ class Frontend:
     without_effect: frozenset[str] = frozenset()
     target_numbers: StageNumbers = StageNumbers.NONE
     first_target_wins: bool = False
+    refuses_climbing_members: bool = False
 
 
 _FLAGS_20 = frozenset({"from", "chown"})
@@ -73,6 +75,7 @@ BUILDKIT_FRONTEND = Frontend(
     dot_is_directory=True,
     arg_beats_env=True,
     args_inherited=True,
+    refuses_climbing_members=True,
 )
 
 
@@ -84,13 +87,14 @@ BUILDKIT_20_FRONTEND = replace(
     plain_defaults=False,
     dot_is_directory=False,
     lenient_json=True,
+    refuses_climbing_members=False,
 )
 
 
 CLASSIC_FRONTEND = replace(
     BUILDKIT_FRONTEND,
-    flags=_FLAGS_20 | {"link", "exclude", "keep-git-dir"},
-    without_effect=frozenset({"exclude"}),
+    flags=_FLAGS_20 | _ADD_ONLY | {"link", "exclude", "unpack"},
+    without_effect=frozenset({"checksum", "exclude", "link", "unpack"}),
     dot_is_directory=False,
     arg_beats_env=False,
     args_inherited=False,
@@ -108,6 +112,7 @@ CLASSIC_20_FRONTEND = replace(
     modern_words=False,
     plain_defaults=False,
     lenient_json=True,
+    refuses_climbing_members=False,
 )
 
 
@@ -117,6 +122,7 @@ BUILDAH_FRONTEND = replace(
     plain_defaults=False,
     arg_beats_env=False,
     lenient_json=True,
+    refuses_climbing_members=False,
     stage_names_fold_case=False,
     runs_onbuild=False,
     target_numbers=StageNumbers.ALL,

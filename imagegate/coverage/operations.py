@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from imagegate.coverage.dockerfile import Instruction
 
 
+# what ADD fetches instead of taking it from the context
+REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """The builder gives up at a line.
@@ -42,6 +46,7 @@ class Copy:
         parents: ``--parents``.
         excludes: values of ``--exclude``, in order.
         unpack: value of ``--unpack``, or ``None``.
+        owner: value of ``--chown``, empty without.
         doubt: why the words may come out differently in a real build.
     """
 
@@ -56,6 +61,7 @@ class Copy:
     parents: bool = False
     excludes: tuple[str, ...] = ()
     unpack: bool | None = None
+    owner: str = ""
     doubt: str | None = None
 
 

@@ -15,6 +15,7 @@ from imagegate.coverage.dockerfile import parse_heredoc
 from imagegate.coverage.forms import blank_name_problem, form_problem, line_problem
 from imagegate.coverage.gopath import clean, join
 from imagegate.coverage.operations import (
+    REMOTE,
     SCRATCH,
     BaseConfig,
     Copy,
@@ -364,7 +365,7 @@ class StageReader:
             if self._profile.family is Family.BUILDKIT:
                 self.failures.append(failure)
             return failure
-        flags = flags_of(instruction)
+        flags = self._effective_flags(instruction)
         doubts: list[str] = []
         sources: list[str] = []
         *written, target = instruction.words
@@ -374,6 +375,9 @@ class StageReader:
             text, doubt = self._word(word, scope)
             sources.append(text)
             doubts += [doubt] if doubt else []
+        if "checksum" in flags and not all(source.startswith(REMOTE) for source in sources):
+            message = "`--checksum` is not supported for local sources"
+            return Failure(line=instruction.line, message=message)
         destination, doubt = self._word(target, scope)
         doubts += [doubt] if doubt else []
         return Copy(
@@ -386,12 +390,16 @@ class StageReader:
             from_=flags.get("from", [""])[0],
             link=flags.get("link", ["false"])[0] == "true",
             parents=flags.get("parents", ["false"])[0] == "true",
-            excludes=()
-            if "exclude" in self._frontend.without_effect
-            else tuple(flags.get("exclude", ())),
+            excludes=tuple(flags.get("exclude", ())),
             unpack=flags["unpack"][0] == "true" if "unpack" in flags else None,
+            owner=self._word(flags.get("chown", [""])[0], scope)[0],
             doubt="; ".join(doubts) or None,
         )
+
+    def _effective_flags(self, instruction: Instruction) -> dict[str, list[str]]:
+        """Return the values of the flags that do something."""
+        without = self._frontend.without_effect
+        return {key: values for key, values in flags_of(instruction).items() if key not in without}
 
     def _documents(self, instruction: Instruction, scope: _Scope) -> list[tuple[str, str]]:
         documents: list[tuple[str, str]] = []

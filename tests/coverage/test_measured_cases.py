@@ -38,7 +38,7 @@ def the_profile(builder: str) -> Profile:
     if builder == "buildkit":
         # Docker's own frontend up to 28 has no `--parents`, and its graph drivers merge no layers
         known = PROFILES[builder].frontend
-        flags = known.flags - {"parents", "unpack"}
+        flags = known.flags - {"parents"}
         return replace(PROFILES[builder], frontend=replace(known, flags=flags, merges_links=False))
     return PROFILES[builder]
 

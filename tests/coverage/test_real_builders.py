@@ -142,7 +142,7 @@ DOCKER_28 = replace(
     BUILDKIT,
     frontend=replace(
         BUILDKIT.frontend,
-        flags=BUILDKIT.frontend.flags - {"parents", "unpack"},
+        flags=BUILDKIT.frontend.flags - {"parents"},
         merges_links=False,
     ),
 )
