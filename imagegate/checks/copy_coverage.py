@@ -65,7 +65,8 @@ def judge_context(copying: Copying) -> CheckReport:
 
 
 def _builder(copying: Copying, judgement: Judgement) -> str:
-    return f"`{copying.dockerfile}` with {judgement.build.profile.title} ({copying.why})"
+    builder = judgement.build.profile.title
+    return f"`{copying.dockerfile}` with {builder} ({copying.why}); lines are those of the rendered file"
 
 
 def _sent(judgement: Judgement, path: str) -> str:

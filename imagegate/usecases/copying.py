@@ -214,6 +214,13 @@ def _recorded(record: Path, image: Digest | None) -> KnownBuilder | None:
         ) from error
 
 
+def advice(copying: Copying) -> str:
+    """Return what a person can do so that every asset arrives."""
+    return "; ".join(f"add `{edit.text}` to `{edit.path}`" for edit in copying.edits) or (
+        "let COPY lines and ignore file reach every model's folder, behind what may change it"
+    )
+
+
 def unfit(copying: Copying) -> list[str]:
     """Return a line for each asset of which it is certain that it does not arrive."""
     return _lines(copying, unknown=False)
