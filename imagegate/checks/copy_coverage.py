@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 from imagegate.checks.evidence import Check, Evidence, Findings
 from imagegate.checks.workspace_state import asset_node
+from imagegate.coverage.outcome import Outcome
 from imagegate.coverage.render import explain
 from imagegate.coverage.tree import lookup
-from imagegate.coverage.verdict import Outcome
 from imagegate.verdict import Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from imagegate.coverage.copying import Copying
-    from imagegate.coverage.verdict import AssetVerdict, Judgement
+    from imagegate.coverage.outcome import AssetVerdict
+    from imagegate.coverage.verdict import Judgement
     from imagegate.verdict import CheckReport
 
 _CODES = {
@@ -64,7 +65,8 @@ def judge_context(copying: Copying) -> CheckReport:
 
 
 def _builder(copying: Copying, judgement: Judgement) -> str:
-    return f"`{copying.dockerfile}` with {judgement.build.profile.title} ({copying.why})"
+    builder = judgement.build.profile.title
+    return f"`{copying.dockerfile}` with {builder} ({copying.why}); lines are those of the rendered file"
 
 
 def _sent(judgement: Judgement, path: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import inside
-from imagegate.coverage.placing import NotKnownError
+from imagegate.coverage.gopath import clean, inside
+from imagegate.coverage.placing import BuildFailureError, NotKnownError
 from imagegate.coverage.tree import Node, directory, file, link, special
 
 if TYPE_CHECKING:
@@ -25,10 +25,18 @@ _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _HEADER = 512
 
 
-def list_members(context: Context, path: str) -> dict[str, Node] | None:
+def list_members(
+    context: Context, path: str, *, refuses_climbing: bool = False
+) -> dict[str, Node] | None:
     """Return the members of the archive at `path` by their path, or ``None`` if it is none.
 
+    Args:
+        context: where it lies.
+        path: its path there.
+        refuses_climbing: a member above the root fails the build, instead of landing at it.
+
     Raises:
+        BuildFailureError: such a member is there.
         NotKnownError: it is compressed in a way that is not read here.
     """
     with context.open(path) as opened:
@@ -40,9 +48,13 @@ def list_members(context: Context, path: str) -> dict[str, Node] | None:
         return None
     try:
         with context.open(path) as opened, tarfile.open(fileobj=opened, mode="r:*") as archive:
-            return {inside(member.name): _node(member) for member in archive if inside(member.name)}
+            members = list(archive)
     except (tarfile.TarError, OSError, EOFError):
         return None
+    for member in members:
+        if refuses_climbing and f"{clean(member.name)}/".startswith("../"):
+            raise BuildFailureError(f"`{path}`: invalid entry name `{member.name}`")
+    return {inside(member.name): _node(member) for member in members if inside(member.name)}
 
 
 def _is_tar_header(head: bytes) -> bool:

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 from imagegate.coverage.archives import list_members
 from imagegate.coverage.copy_buildkit import unpack_members
+from imagegate.coverage.globs_buildah import extended_glob, go_glob, lstat
 from imagegate.coverage.gopath import (
-    BadPatternError,
     base,
     clean,
     inside,
     join,
-    match,
     split,
 )
 from imagegate.coverage.ignorefile import IgnoreFile, IgnoreLine
@@ -35,11 +34,9 @@ from imagegate.coverage.placing import (
 )
 from imagegate.coverage.tree import (
     Kind,
-    LinkLoopError,
     Node,
     directory,
     lookup,
-    resolve,
     walk,
 )
 from imagegate.coverage.walk import ContextFilter, WalkState
@@ -94,7 +91,7 @@ def _globbed_again(job: Job, item: str) -> list[str]:
     """``copier.Get`` of older versions takes the name that a glob matched for a glob itself."""
     if not job.profile.copier.globs_again:
         return [item]
-    found = _go_glob(job.source.root, item)
+    found = go_glob(job.source.root, item)
     if not found:
         raise BuildFailureError(f"globs [/{item}] matched nothing", source=item)
     return found
@@ -116,95 +113,12 @@ def _filter(job: Job) -> ContextFilter:
 def _stat(job: Job, written: str) -> list[str] | None:
     """Return what a source matches; ``None`` for a glob without a match, which is no error yet."""
     path = clean("/" + written)[1:]
-    found = _glob(job.source.root, path, deep=job.profile.copier.deep_globs)
+    found = extended_glob(job.source.root, path, deep=job.profile.copier.deep_globs)
     if found:
         return found
     if any(character in path for character in "*?["):
         return None
     raise BuildFailureError(f"`{written}`: no such file or directory", source=path)
-
-
-def _glob(root: Node, pattern: str, *, deep: bool) -> list[str]:
-    """``extendedGlob``: Go's ``filepath.Glob``, with ``**`` for any depth in newer versions."""
-    parts = pattern.split("/") if pattern else []
-    if deep and "**" in parts:
-        return sorted(
-            found for expanded in _expand_deep(root, parts) for found in _go_glob(root, expanded)
-        )
-    return _go_glob(root, pattern)
-
-
-def _expand_deep(root: Node, parts: list[str]) -> list[str]:
-    patterns = [""]
-    for part in parts:
-        following: list[str] = []
-        for parent in patterns:
-            if part == "**":
-                following += [join(parent, below) for below in _folders(root, parent)]
-            else:
-                following.append(join(parent, part))
-        patterns = list(dict.fromkeys(following))
-    return patterns
-
-
-def _folders(root: Node, path: str) -> list[str]:
-    """Every directory at and below `path`, relative to it, links not followed."""
-    node = lookup(root, path)
-    if node is None or node.kind is not Kind.DIRECTORY:
-        return ["."] if node is None else []
-    found = ["."]
-    waiting = [("", node)]
-    while waiting:
-        prefix, here = waiting.pop()
-        for name in sorted(here.children, reverse=True):
-            child = here.children[name]
-            if child.kind is Kind.DIRECTORY:
-                relative = f"{prefix}/{name}" if prefix else name
-                found.append(relative)
-                waiting.append((relative, child))
-    return found
-
-
-def _go_glob(root: Node, pattern: str) -> list[str]:
-    """``filepath.Glob``; directories on the way may be links."""
-    if not _has_meta(pattern):
-        return [pattern] if _lstat(root, pattern) is not None else []
-    above, name = split(pattern)
-    above = above.rstrip("/")
-    found: list[str] = []
-    for folder in _go_glob(root, above) if _has_meta(above) else [above]:
-        node = _stat_node(root, folder)
-        if node is None or node.kind is not Kind.DIRECTORY:
-            continue
-        for entry in sorted(node.children):
-            try:
-                matched = match(name, entry)
-            except BadPatternError as refused:
-                raise BuildFailureError(f"`{pattern}`: {refused}") from refused
-            if matched:
-                found.append(f"{folder}/{entry}" if folder else entry)
-    return found
-
-
-def _has_meta(path: str) -> bool:
-    return any(character in path for character in "*?[\\")
-
-
-def _lstat(root: Node, path: str) -> Node | None:
-    """Look at `path` with links followed in all but its last component."""
-    above, name = split(path)
-    if not name:
-        return root if not path else _stat_node(root, path)
-    parent = _stat_node(root, above.rstrip("/"))
-    return parent.children.get(name) if parent is not None else None
-
-
-def _stat_node(root: Node, path: str) -> Node | None:
-    """Look at `path` with links followed; links in a circle lead nowhere."""
-    try:
-        return lookup(root, resolve(root, path))
-    except LinkLoopError:
-        return None
 
 
 def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
@@ -230,13 +144,13 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
     folder, rename = target, ""
     above, name = split(inside(destination))
     if name and existing is None:
-        dangling = _lstat(image, inside(destination))
+        dangling = lstat(image, inside(destination))
         if dangling is not None and dangling.kind is Kind.LINK:
             # something is there, it is no file: so a directory is made where the link leads
             must_be_directory = True
     if name and can_be_file:
         # a link at the destination is looked through, and replaced when a file takes its name
-        written = _lstat(image, inside(destination))
+        written = lstat(image, inside(destination))
         if written is not None and written.kind is Kind.LINK and existing is not None:
             target = join(follow(image, above.rstrip("/")), name)
     if existing is None and not must_be_directory and can_be_file:
@@ -356,7 +270,7 @@ def _copy_directory(work: _Work, item: str, found: Placed) -> int:
         return _copy_renamed(work, found, state)
     target = work.plan.folder
     if work.job.parents:
-        linked = _lstat(work.job.source.root, item)
+        linked = lstat(work.job.source.root, item)
         is_link = linked is not None and linked.kind is Kind.LINK
         target = join(target, _kept_name(work.job, found.path if is_link else item))
         make_directories(work.image, target)
@@ -424,6 +338,6 @@ def _copy_document(job: Job, name: str, content: str, image: Node) -> None:
     existing = exists_for_sure(image, target)
     into = job.into_directory or (existing is not None and existing.kind is Kind.DIRECTORY)
     if into or len(job.documents) + len(job.sources) > 1:
-        target = join(target, name)
+        target = join(target, base(name))
     make_directories(image, split(target)[0].rstrip("/"))
     put(image, target, document_node(job, content))

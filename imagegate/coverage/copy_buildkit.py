@@ -274,6 +274,8 @@ def _judge(
 
 
 def _copy_document(job: Job, name: str, content: str, image: Node) -> None:
+    if "/" in name:
+        raise BuildFailureError(f"heredoc `{name}`: no such file or directory")
     target = _target(job, image, name, is_directory=False)
     _replace(image, target, document_node(job, content))
 
@@ -285,7 +287,8 @@ def _unpack(job: Job, written: str, image: Node) -> bool:
     node = lookup(root, path)
     if node is None or node.kind is not Kind.FILE or context is None or node.emptied:
         return False
-    members = list_members(context, path)
+    climbing = job.profile.frontend.refuses_climbing_members
+    members = list_members(context, path, refuses_climbing=climbing)
     if members is None:
         return False
     target = follow(image, inside(job.destination))

@@ -114,7 +114,8 @@ def _unpack(job: Job, node: Node, path: str, image: Node, target: str) -> bool:
     context = job.source.context
     if context is None or node.kind is not Kind.FILE:
         return False
-    members = list_members(context, path)
+    climbing = job.profile.frontend.refuses_climbing_members
+    members = list_members(context, path, refuses_climbing=climbing)
     if members is None:
         return False
     make_directories(image, target)

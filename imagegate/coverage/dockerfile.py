@@ -8,10 +8,10 @@ Reference: https://docs.docker.com/reference/dockerfile/
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
+from imagegate.coverage.arguments import _BLANKS, json_prefix, split_flags, words_of
 from imagegate.coverage.gopath import trim_space
 from imagegate.coverage.words import WordError, expand
 from imagegate.errors import CoverageError
@@ -41,7 +41,6 @@ INSTRUCTIONS = frozenset(
 )
 _DIRECTIVES = frozenset({"syntax", "escape", "check"})
 _DIRECTIVE = re.compile(r"^#\s*([a-zA-Z][a-zA-Z0-9]*)\s*=\s*(.+?)\s*$")
-_BLANKS = re.compile(r"[\t\v\f\r ]+")
 _HEREDOC = re.compile(r"^([0-9]*)<<(-?)([^<]*)$", re.DOTALL)
 _TAKES_HEREDOC = frozenset({"ADD", "COPY", "RUN"})
 
@@ -216,11 +215,11 @@ class _Parser:
         name = name.upper()
         if name not in INSTRUCTIONS:
             raise self._error(f"unknown instruction `{name}`", start)
-        flags, rest = _split_flags(arguments)
+        flags, rest = split_flags(arguments)
         rest = trim_space(rest)
         if name == "ONBUILD":
             return self._onbuild(rest, start)
-        words, is_json = _words(name, rest, self.escape)
+        words, is_json = words_of(name, rest, self.escape)
         documents: tuple[Heredoc, ...] = ()
         if self._heredocs and name in _TAKES_HEREDOC and not is_json and "<<" in line:
             documents = self._documents(line)
@@ -230,7 +229,7 @@ class _Parser:
             words=tuple(words),
             rest=rest,
             json=is_json,
-            json_prefix=None if is_json else _json_prefix(name, rest),
+            json_prefix=None if is_json else json_prefix(name, rest),
             heredocs=documents,
             line=start,
             end=self._at,
@@ -296,98 +295,3 @@ def _partition_blanks(text: str) -> tuple[str, str, str]:
     if found is None:
         return text, "", ""
     return text[: found.start()], found.group(), text[found.end() :]
-
-
-def _words(name: str, rest: str, escape: str) -> tuple[list[str], bool]:
-    if name in {"ENV", "ARG", "LABEL"}:
-        return split_quoted(rest, escape), False
-    if name in {"COPY", "ADD", "RUN", "VOLUME", "CMD", "ENTRYPOINT", "SHELL"}:
-        array = _json_array(rest)
-        if array is not None:
-            return array, True
-    if name == "WORKDIR":
-        return [rest] if rest else [], False
-    return [word for word in _BLANKS.split(rest) if word] if rest else [], False
-
-
-def _json_prefix(name: str, rest: str) -> tuple[str, ...] | None:
-    if name not in {"COPY", "ADD"} or not rest.startswith("["):
-        return None
-    try:
-        array, _ = json.JSONDecoder().raw_decode(rest)
-    except ValueError:
-        return None
-    if not all(isinstance(item, str) for item in array):
-        # a builder that reads the array alone refuses it: no words are too few
-        return ()
-    return tuple(str(item) for item in array)
-
-
-def _json_array(rest: str) -> list[str] | None:
-    if not rest.startswith("["):
-        return None
-    try:
-        array = json.loads(rest)
-    except ValueError:
-        return None
-    if not all(isinstance(item, str) for item in array):
-        raise WordError("arrays in JSON form must be comprised of strings only")
-    return [str(item) for item in array]
-
-
-def split_quoted(rest: str, escape: str = "\\") -> list[str]:
-    """Split at blanks outside quotes and keep the quotes (``parseWords``)."""
-    words: list[str] = []
-    word, quote, position = "", "", 0
-    while position < len(rest):
-        character = rest[position]
-        position += 1
-        if not quote and character.isspace():
-            if word:
-                words.append(word)
-                word = ""
-            continue
-        if character == escape and quote != "'":
-            word += rest[position - 1 : position + 1] if position < len(rest) else ""
-            position += 1
-            continue
-        if character == quote:
-            quote = ""
-        elif not quote and character in "'\"":
-            quote = character
-        word += character
-    return [*words, word] if word else words
-
-
-def _split_flags(line: str) -> tuple[list[str], str]:
-    """Take leading ``--flag`` words off, with quotes and escapes removed (``extractBuilderFlags``)."""
-    flags: list[str] = []
-    position = 0
-    while True:
-        while position < len(line) and line[position].isspace():
-            position += 1
-        if not line.startswith("--", position):
-            return flags, line[position:]
-        word, position = _flag_word(line, position)
-        if word == "--":
-            return flags, line[position:]
-        flags.append(word)
-
-
-def _flag_word(line: str, position: int) -> tuple[str, int]:
-    word, quote = "", ""
-    while position < len(line):
-        character = line[position]
-        position += 1
-        if not quote and character.isspace():
-            return word, position - 1
-        if character == "\\":
-            word += line[position : position + 1]
-            position += 1
-        elif character == quote:
-            quote = ""
-        elif not quote and character in "'\"":
-            quote = character
-        else:
-            word += character
-    return word, position

@@ -7,37 +7,31 @@ everything that is wrong; an image exists only without failures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imagegate.coverage import copy_buildah, copy_buildkit, copy_classic
+from imagegate.coverage.build import Build, Evaluation, FilteredContext
 from imagegate.coverage.gopath import clean, inside, join
-from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile
+from imagegate.coverage.operations import REMOTE, Copy, Failure, Run, Stage, Workdir
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
     Source,
     becloud,
+    exists_for_sure,
     follow,
     make_directories,
     require_certain,
 )
-from imagegate.coverage.profiles import Family, Profile, StageNumbers, with_syntax
+from imagegate.coverage.profiles import Family, with_syntax
+from imagegate.coverage.references import References, mount_options
 from imagegate.coverage.runs import EVERYTHING, touched_by
-from imagegate.coverage.stages import (
-    BaseConfig,
-    Copy,
-    Failure,
-    Run,
-    Stage,
-    StageReader,
-    Workdir,
-)
+from imagegate.coverage.stages import StageReader
 from imagegate.coverage.transfer import TransferError, narrow
 from imagegate.coverage.tree import (
     BaseDoubt,
-    Context,
     Kind,
     LineDoubt,
     Node,
@@ -46,86 +40,9 @@ from imagegate.coverage.tree import (
     lookup,
 )
 from imagegate.coverage.walk import ContextFilter
-from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from imagegate.coverage.dockerfile import Dockerfile
-
-_REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilteredContext:
-    """A context with the ignore file that its builder reads for it."""
-
-    context: Context
-    ignore: IgnoreFile = NO_IGNORE_FILE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
-    """A base image of which the path index is known."""
-
-    root: Node
-    config: BaseConfig
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
-    """What a builder is called with.
-
-    Attributes:
-        dockerfile: the parsed Dockerfile.
-        dockerfile_path: its path relative to the context root, empty when outside.
-        profile: the builder.
-        main: the context.
-        named: contexts of ``--build-context`` by name.
-        build_args: values of ``--build-arg``.
-        args_complete: the real build is given these and no others; otherwise what hangs on an
-            ARG without a value is unknown.
-        target: the stage of ``--target``, or ``None``.
-        bases: base images that are known, by the name in FROM.
-        run_keeps: paths that the caller vouches no RUN touches.
-    """
-
-    dockerfile: Dockerfile
-    dockerfile_path: str = ""
-    profile: Profile
-    main: FilteredContext
-    named: Mapping[str, FilteredContext] = field(default_factory=dict)
-    build_args: Mapping[str, str] = field(default_factory=dict)
-    args_complete: bool = True
-    target: str | None = None
-    bases: Mapping[str, Base] = field(default_factory=dict)
-    run_keeps: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What a build comes to.
-
-    Attributes:
-        stages: every stage of the Dockerfile.
-        trees: the file system of each stage that was evaluated, by index.
-        target: index of the stage that becomes the image.
-        needed: indexes of the stages that a builder builds for it.
-        failures: where the builder gives up, in order; with any there is no image.
-        filter: the rules applied to the main context.
-    """
-
-    stages: tuple[Stage, ...]
-    trees: Mapping[int, Node]
-    target: int
-    needed: frozenset[int]
-    failures: tuple[Failure, ...]
-    filter: ContextFilter
-
-    @property
-    def image(self) -> Node:
-        """The tree of the target stage."""
-        return self.trees[self.target]
+    from collections.abc import Iterable
 
 
 def evaluate(build: Build) -> Evaluation:
@@ -150,16 +67,17 @@ class _Evaluator:
             args_complete=build.args_complete,
         )
         self._stages = reader.read()
+        self._references = References(build, self._stages)
         self._filter = ContextFilter(build.main.ignore, build.profile)
         self._trees: dict[int, Node] = {}
         self._failures: list[Failure] = list(reader.failures)
         self._sources: dict[str, Source] = {}
 
     def run(self) -> Evaluation:
-        target = self._target()
-        needed = self._needed(target)
-        lazy = self._profile.family is Family.BUILDAH
-        self._check_references(sorted(needed) if lazy else range(len(self._stages)))
+        target = self._references.target()
+        needed = self._references.needed(target)
+        for line, message in self._references.problems(needed):
+            self._fail(line, message)
         self._read_by = self._reading(needed)
         for index in sorted(needed):
             self._stage(self._stages[index])
@@ -188,88 +106,6 @@ class _Evaluator:
             for operation in self._stages[index].operations
             if isinstance(operation, Copy | Run)
         ]
-
-    def _target(self) -> int:
-        wanted = self._build.target
-        if wanted is None:
-            return len(self._stages) - 1
-        frontend = self._profile.frontend
-        named = [stage.index for stage in self._stages if self._is_called(stage, wanted)]
-        if named:
-            return named[0] if frontend.first_target_wins else named[-1]
-        names = ", ".join(f"`{stage.name}`" for stage in self._stages if stage.name)
-        raise CoverageError(
-            f"{self._build.dockerfile.path}: no stage `{wanted}`",
-            hint=f"stages of this file: {names or 'none has a name'}",
-        )
-
-    def _is_called(self, stage: Stage, wanted: str) -> bool:
-        """Say whether ``--target=wanted`` may mean `stage`."""
-        frontend = self._profile.frontend
-        numbered = frontend.target_numbers is StageNumbers.ALL or (
-            frontend.target_numbers is StageNumbers.UNNAMED and not stage.name
-        )
-        if numbered and wanted == str(stage.index):
-            return True
-        if frontend.stage_names_fold_case:
-            return bool(stage.name) and stage.name.lower() == wanted.lower()
-        return bool(stage.name) and stage.name == wanted
-
-    # -- references between stages
-
-    def _stage_named(self, name: str) -> int | None:
-        """Return the stage that ``--from=name`` means, which may be a later one."""
-        if name in self._build.named:
-            return None
-        folds = self._profile.frontend.stage_names_fold_case
-        wanted = name.lower() if folds else name
-        for stage in reversed(self._stages):
-            called = stage.name.lower() if folds else stage.name
-            if not called and self._profile.family is Family.BUILDAH:
-                called = str(stage.index)
-            if called and called == wanted:
-                return stage.index
-        if name.isdigit():
-            return int(name)
-        return None
-
-    def _references(self, stage: Stage) -> list[tuple[int, int]]:
-        """Return (line, stage index) of everything that a stage copies from or starts from."""
-        found = [(stage.line, stage.parent)] if stage.parent is not None else []
-        for operation in stage.operations:
-            names = [operation.from_] if isinstance(operation, Copy) else []
-            if isinstance(operation, Run):
-                names = [_mount_options(mount).get("from", "") for mount in operation.mounts]
-            for name in filter(None, names):
-                index = self._stage_named(name)
-                if index is not None:
-                    found.append((operation.line, index))
-        return found
-
-    def _check_references(self, stages: Iterable[int]) -> None:
-        """Indexes out of range and circles fail a build, in Docker even where nobody needs them."""
-        for stage in (self._stages[index] for index in stages):
-            for line, index in self._references(stage):
-                if index >= len(self._stages):
-                    self._fail(line, f"invalid stage index `{index}`")
-                elif index == stage.index or stage.index in self._reachable(index):
-                    self._fail(line, f"circular dependency on stage `{index}`")
-
-    def _reachable(self, index: int) -> set[int]:
-        found: set[int] = set()
-        waiting = [index]
-        while waiting:
-            here = waiting.pop()
-            for _, following in self._references(self._stages[here]):
-                if following not in found and following < len(self._stages):
-                    found.add(following)
-                    waiting.append(following)
-        return found
-
-    def _needed(self, target: int) -> set[int]:
-        if not self._profile.frontend.skips_unneeded_stages:
-            return set(range(target + 1))
-        return {target} | {index for index in self._reachable(target) if index < len(self._stages)}
 
     # -- sources
 
@@ -300,10 +136,10 @@ class _Evaluator:
         for operation in self._read_by:
             if isinstance(operation, Copy):
                 if operation.from_ == name:
-                    paths += [src for src in operation.sources if not src.startswith(_REMOTE)]
+                    paths += [src for src in operation.sources if not src.startswith(REMOTE)]
                 continue
             for mount in operation.mounts:
-                options = _mount_options(mount)
+                options = mount_options(mount)
                 if options["type"] == "bind" and options.get("from", "") == name:
                     paths.append(options.get("source", "/"))
         return paths
@@ -384,7 +220,7 @@ class _Evaluator:
 
     def _run(self, operation: Run, tree: Node) -> None:
         for mount in operation.mounts:
-            options = _mount_options(mount)
+            options = mount_options(mount)
             if options["type"] == "bind" and not options.get("from"):
                 path = inside(options.get("source", "/"))
                 source = self._main()
@@ -428,8 +264,8 @@ class _Evaluator:
                 tree, "", LineDoubt.at(operation.line, f"line {operation.line}: {operation.doubt}")
             )
             return
-        local = tuple(src for src in operation.sources if not src.startswith(_REMOTE))
-        remote = [src for src in operation.sources if src.startswith(_REMOTE)]
+        local = tuple(src for src in operation.sources if not src.startswith(REMOTE))
+        remote = [src for src in operation.sources if src.startswith(REMOTE)]
         if remote and not operation.add:
             raise BuildFailureError("source can't be a URL for COPY")
         for url in remote:
@@ -443,6 +279,7 @@ class _Evaluator:
         source = self._source(operation, stage, tree, inside(target))
         if source is None:
             return
+        _require_owner(operation.owner, tree)
         self._do(operation, tree, source, local, target, into=into)
 
     def _do(
@@ -512,7 +349,11 @@ class _Evaluator:
             return self._main()
         if name in self._build.named:
             return self._named(name)
-        index = self._stage_named(name)
+        index = self._references.named(name)
+        if index is None and name == "scratch":
+            if self._profile.family is Family.CLASSIC:
+                raise BuildFailureError("`scratch` is a reserved name")
+            return Source(root=directory(), context=None)
         if index is None:
             repository = _repository(name)
             if any(repository.lower() == stage.name.lower() for stage in self._stages) or (
@@ -541,6 +382,24 @@ class _Evaluator:
         return self._sources[name]
 
 
+def _require_owner(owner: str, tree: Node) -> None:
+    """A user or group by name has to be in the image's own files.
+
+    Raises:
+        BuildFailureError: there certainly is no such file.
+    """
+    user, _, group = owner.partition(":")
+    for name, place in ((user, "etc/passwd"), (group, "etc/group")):
+        if not name or name.isdigit():
+            continue
+        try:
+            known = exists_for_sure(tree, place)
+        except NotKnownError:
+            continue
+        if known is None:
+            raise BuildFailureError(f"`--chown={owner}`: the image has no `/{place}`")
+
+
 def _repository(image: str) -> str:
     """Return the path of an image reference, without host, tag and digest."""
     named = image.partition("@")[0]
@@ -561,13 +420,3 @@ def _becloud_but(tree: Node, path: str, reason: str, kept: list[str]) -> None:
         parent = make_directories(tree, above)
         if parent.children.get(name) is not None and node.kind is not Kind.SPECIAL:
             parent.children[name] = node
-
-
-def _mount_options(mount: str) -> dict[str, str]:
-    """Parse ``--mount`` options; ``type`` is always there, other names are the long ones."""
-    options = {"type": "bind"}
-    names = {"src": "source", "dst": "target", "destination": "target"}
-    for part in mount.split(","):
-        key, _, value = part.partition("=")
-        options[names.get(key.strip().lower(), key.strip().lower())] = value.strip()
-    return options

@@ -11,6 +11,15 @@ import re
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from imagegate.coverage.frontend import (
+    BUILDAH_128_FRONTEND,
+    BUILDAH_FRONTEND,
+    BUILDKIT_20_FRONTEND,
+    BUILDKIT_FRONTEND,
+    CLASSIC_20_FRONTEND,
+    CLASSIC_FRONTEND,
+    Frontend,
+)
 from imagegate.errors import UsageError
 
 
@@ -45,56 +54,6 @@ class Algorithm(Enum):
     TAR = "moby TarWithOptions since 23: results inherited per pattern, text prefixes only"
     TAR_20 = "moby TarWithOptions of 20.10"
     COPIER = "buildah copier: last match wins on the full path, text prefixes only"
-
-
-class StageNumbers(Enum):
-    """Which stages ``--target`` names by their number."""
-
-    NONE = "none"
-    UNNAMED = "those without a name"
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frontend:
-    """What a Dockerfile may say and what it then means.
-
-    Attributes:
-        heredocs: ``<<EOF`` is a heredoc and not a word.
-        flags: flags of COPY and ADD that exist.
-        modern_words: ``${x#p}``, ``${x%s}``, ``${x/a/b}`` exist.
-        plain_defaults: ``${x-d}``, ``${x+a}`` (no colon) exist.
-        dot_is_directory: a destination that ends in ``/.`` is a directory.
-        arg_beats_env: an ARG after an ENV of the same name wins.
-        args_inherited: ``FROM stage`` sees the ARGs of that stage.
-        stage_names_fold_case: ``--from=A`` finds ``AS a``.
-        stage_names_unique: two stages of one name are an error.
-        runs_onbuild: ONBUILD of a stage runs in ``FROM that stage``.
-        skips_unneeded_stages: a stage that the target does not need is not built.
-        lenient_json: text behind a JSON array is not looked at.
-        without_effect: flags that are taken and do nothing.
-        target_numbers: which stages ``--target`` names by number.
-        first_target_wins: of two stages with the name in ``--target`` the first is built.
-        merges_links: ``--link`` makes a layer of its own; a daemon without the containerd image
-            store accepts the flag and copies as without it.
-    """
-
-    heredocs: bool
-    flags: frozenset[str]
-    modern_words: bool
-    plain_defaults: bool
-    dot_is_directory: bool
-    arg_beats_env: bool
-    args_inherited: bool
-    stage_names_fold_case: bool = True
-    stage_names_unique: bool = False
-    runs_onbuild: bool = True
-    skips_unneeded_stages: bool = True
-    merges_links: bool = True
-    lenient_json: bool = False
-    without_effect: frozenset[str] = frozenset()
-    target_numbers: StageNumbers = StageNumbers.NONE
-    first_target_wins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,69 +97,6 @@ class Profile:
     copier: Copier = Copier()
 
 
-_FLAGS_20 = frozenset({"from", "chown"})
-_BUILDKIT_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
-_ADD_ONLY = frozenset({"keep-git-dir", "checksum"})
-
-_BUILDKIT_FRONTEND = Frontend(
-    heredocs=True,
-    flags=_BUILDKIT_FLAGS | _ADD_ONLY | {"unpack"},
-    modern_words=True,
-    plain_defaults=True,
-    dot_is_directory=True,
-    arg_beats_env=True,
-    args_inherited=True,
-)
-_BUILDKIT_20_FRONTEND = replace(
-    _BUILDKIT_FRONTEND,
-    heredocs=False,
-    flags=_FLAGS_20 | {"chmod"},
-    modern_words=False,
-    plain_defaults=False,
-    dot_is_directory=False,
-    lenient_json=True,
-)
-_CLASSIC_FRONTEND = replace(
-    _BUILDKIT_FRONTEND,
-    flags=_FLAGS_20 | {"link", "exclude", "keep-git-dir"},
-    without_effect=frozenset({"exclude"}),
-    dot_is_directory=False,
-    arg_beats_env=False,
-    args_inherited=False,
-    stage_names_unique=True,
-    skips_unneeded_stages=False,
-    first_target_wins=True,
-)
-_CLASSIC_20_FRONTEND = replace(
-    _CLASSIC_FRONTEND,
-    heredocs=False,
-    flags=_FLAGS_20,
-    without_effect=frozenset(),
-    modern_words=False,
-    plain_defaults=False,
-    lenient_json=True,
-)
-_BUILDAH_FRONTEND = replace(
-    _BUILDKIT_FRONTEND,
-    flags=_BUILDKIT_FLAGS | _ADD_ONLY,
-    plain_defaults=False,
-    arg_beats_env=False,
-    lenient_json=True,
-    stage_names_fold_case=False,
-    runs_onbuild=False,
-    target_numbers=StageNumbers.ALL,
-)
-_BUILDAH_128_FRONTEND = replace(
-    _BUILDAH_FRONTEND,
-    heredocs=False,
-    flags=_FLAGS_20 | {"chmod"},
-    modern_words=False,
-    dot_is_directory=False,
-    args_inherited=False,
-    target_numbers=StageNumbers.UNNAMED,
-    first_target_wins=True,
-)
-
 BUILDKIT = Profile(
     name="buildkit",
     title="BuildKit 0.25 and later",
@@ -209,7 +105,7 @@ BUILDKIT = Profile(
     grammar=Grammar.MOBY,
     algorithm=Algorithm.FSUTIL,
     opener_checks=True,
-    frontend=_BUILDKIT_FRONTEND,
+    frontend=BUILDKIT_FRONTEND,
 )
 BUILDKIT_20 = Profile(
     name="buildkit-20.10",
@@ -218,7 +114,7 @@ BUILDKIT_20 = Profile(
     reader=Reader.MOBY,
     grammar=Grammar.DOCKER_20,
     algorithm=Algorithm.FSUTIL_20,
-    frontend=_BUILDKIT_20_FRONTEND,
+    frontend=BUILDKIT_20_FRONTEND,
 )
 CLASSIC = Profile(
     name="classic",
@@ -227,7 +123,7 @@ CLASSIC = Profile(
     reader=Reader.MOBY,
     grammar=Grammar.MOBY,
     algorithm=Algorithm.TAR,
-    frontend=_CLASSIC_FRONTEND,
+    frontend=CLASSIC_FRONTEND,
 )
 CLASSIC_20 = replace(
     CLASSIC,
@@ -235,7 +131,7 @@ CLASSIC_20 = replace(
     title="classic builder of Docker 20.10",
     grammar=Grammar.DOCKER_20,
     algorithm=Algorithm.TAR_20,
-    frontend=_CLASSIC_20_FRONTEND,
+    frontend=CLASSIC_20_FRONTEND,
 )
 BUILDAH = Profile(
     name="buildah",
@@ -244,14 +140,14 @@ BUILDAH = Profile(
     reader=Reader.IMAGEBUILDER,
     grammar=Grammar.STORAGE,
     algorithm=Algorithm.COPIER,
-    frontend=_BUILDAH_FRONTEND,
+    frontend=BUILDAH_FRONTEND,
     copier=Copier(deep_globs=True),
 )
 BUILDAH_128 = replace(
     BUILDAH,
     name="buildah-1.28",
     title="buildah 1.28",
-    frontend=_BUILDAH_128_FRONTEND,
+    frontend=BUILDAH_128_FRONTEND,
     copier=Copier(globs_again=True),
 )
 

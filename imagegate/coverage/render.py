@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.verdict import AssetVerdict, Combined, Outcome, Place, combine
+from imagegate.coverage.outcome import AssetVerdict, Combined, Outcome, Place
+from imagegate.coverage.verdict import combine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from imagegate.coverage.dockerfile import Dockerfile, Instruction, parse_dockerfile
 from imagegate.coverage.gopath import inside
 from imagegate.coverage.ignorefile import read_ignore_file
+from imagegate.coverage.outcome import Asset, AssetVerdict, Outcome
 from imagegate.coverage.tree import Node, lookup
-from imagegate.coverage.verdict import Asset, AssetVerdict, Judgement, Outcome, judge
+from imagegate.coverage.verdict import Judgement, judge
 from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from imagegate.coverage.evaluate import Build
+    from imagegate.coverage.build import Build
 
 _UNSENT = frozenset({Outcome.IGNORED, Outcome.EMPTY})
 _FIXABLE = frozenset(

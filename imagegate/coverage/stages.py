@@ -7,12 +7,24 @@ copied here; what an operation does to a tree is `imagegate.coverage.evaluate`'s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from imagegate.coverage.copy_form import copy_problem, flags_of
 from imagegate.coverage.dockerfile import parse_heredoc
 from imagegate.coverage.forms import blank_name_problem, form_problem, line_problem
 from imagegate.coverage.gopath import clean, join
+from imagegate.coverage.operations import (
+    REMOTE,
+    SCRATCH,
+    BaseConfig,
+    Copy,
+    Failure,
+    Operation,
+    Run,
+    Stage,
+    Workdir,
+)
 from imagegate.coverage.profiles import Family
 from imagegate.coverage.words import Dialect, WordError, expand
 from imagegate.errors import CoverageError
@@ -36,128 +48,6 @@ PLATFORM_ARGS = frozenset(
     ]
 )
 _SHELLS = frozenset({"sh", "ash", "bash", "dash"})
-_BOOLEAN_FLAGS = frozenset({"link", "parents", "unpack", "keep-git-dir"})
-_ADD_FLAGS = frozenset({"chown", "chmod", "link", "exclude", "keep-git-dir", "checksum", "unpack"})
-_COPY_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """The builder gives up at a line.
-
-    Attributes:
-        line: line of the Dockerfile, from 1.
-        message: what is wrong.
-        source: the context path that is missing, where one is.
-    """
-
-    line: int
-    message: str
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """COPY or ADD, expanded.
-
-    Attributes:
-        line: line of the Dockerfile.
-        add: it is ADD.
-        sources: paths and globs as expanded.
-        documents: heredocs as (file name, content).
-        destination: as expanded, relative or absolute.
-        workdir: the working directory at this line, absolute, or ``None`` if not known.
-        from_: the value of ``--from``, or an empty string.
-        link: ``--link``.
-        parents: ``--parents``.
-        excludes: values of ``--exclude``, in order.
-        unpack: value of ``--unpack``, or ``None``.
-        doubt: why the words may come out differently in a real build.
-    """
-
-    line: int
-    add: bool
-    sources: tuple[str, ...]
-    documents: tuple[tuple[str, str], ...]
-    destination: str
-    workdir: str | None
-    from_: str = ""
-    link: bool = False
-    parents: bool = False
-    excludes: tuple[str, ...] = ()
-    unpack: bool | None = None
-    doubt: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """RUN: a command that may change any path.
-
-    Attributes:
-        text: the command; heredoc contents included.
-        words: the arguments of the JSON form, else empty.
-        mounts: values of ``--mount``.
-        foreign_shell: SHELL named something that is no POSIX shell.
-    """
-
-    line: int
-    text: str
-    words: tuple[str, ...]
-    mounts: tuple[str, ...]
-    workdir: str | None
-    foreign_shell: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workdir:
-    """WORKDIR: makes a directory; `path` is ``None`` when it is not known."""
-
-    line: int
-    path: str | None
-
-
-Operation = Copy | Run | Workdir | Failure
-
-
-@dataclass(slots=True, kw_only=True)
-class Stage:
-    """One stage.
-
-    Attributes:
-        index: from 0.
-        name: of ``AS``, empty without.
-        base: what FROM names, expanded.
-        parent: index of the stage that it starts from, or ``None``.
-        line: line of FROM.
-        operations: in order.
-        triggers: ONBUILD instructions that it leaves behind.
-        doubt: why the base cannot be named.
-    """
-
-    index: int
-    name: str
-    base: str
-    parent: int | None
-    line: int
-    operations: list[Operation] = field(default_factory=list)
-    triggers: list[Instruction] = field(default_factory=list)
-    doubt: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseConfig:
-    """What is known of the config of a base image that has no ONBUILD.
-
-    Attributes:
-        env: its environment; ``None`` when not known.
-        workdir: its working directory; ``None`` when not known.
-    """
-
-    env: Mapping[str, str] | None = None
-    workdir: str | None = None
-
-
-SCRATCH = BaseConfig(env={}, workdir="/")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -469,13 +359,13 @@ class StageReader:
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:
         if self._frontend.lenient_json and instruction.json_prefix is not None:
             instruction = replace(instruction, words=instruction.json_prefix, json=True)
-        problem = self._copy_problem(instruction)
+        problem = copy_problem(instruction, self._profile)
         if problem:
             failure = Failure(line=instruction.line, message=problem)
             if self._profile.family is Family.BUILDKIT:
                 self.failures.append(failure)
             return failure
-        flags = _flags(instruction)
+        flags = self._effective_flags(instruction)
         doubts: list[str] = []
         sources: list[str] = []
         *written, target = instruction.words
@@ -485,6 +375,9 @@ class StageReader:
             text, doubt = self._word(word, scope)
             sources.append(text)
             doubts += [doubt] if doubt else []
+        if "checksum" in flags and not all(source.startswith(REMOTE) for source in sources):
+            message = "`--checksum` is not supported for local sources"
+            return Failure(line=instruction.line, message=message)
         destination, doubt = self._word(target, scope)
         doubts += [doubt] if doubt else []
         return Copy(
@@ -497,12 +390,16 @@ class StageReader:
             from_=flags.get("from", [""])[0],
             link=flags.get("link", ["false"])[0] == "true",
             parents=flags.get("parents", ["false"])[0] == "true",
-            excludes=()
-            if "exclude" in self._frontend.without_effect
-            else tuple(flags.get("exclude", ())),
+            excludes=tuple(flags.get("exclude", ())),
             unpack=flags["unpack"][0] == "true" if "unpack" in flags else None,
+            owner=self._word(flags.get("chown", [""])[0], scope)[0],
             doubt="; ".join(doubts) or None,
         )
+
+    def _effective_flags(self, instruction: Instruction) -> dict[str, list[str]]:
+        """Return the values of the flags that do something."""
+        without = self._frontend.without_effect
+        return {key: values for key, values in flags_of(instruction).items() if key not in without}
 
     def _documents(self, instruction: Instruction, scope: _Scope) -> list[tuple[str, str]]:
         documents: list[tuple[str, str]] = []
@@ -520,54 +417,9 @@ class StageReader:
             documents.append((document.name, content))
         return documents
 
-    def _copy_problem(self, instruction: Instruction) -> str:
-        """Return why the builder refuses the instruction's form, or an empty string."""
-        if instruction.heredocs and not self._frontend.heredocs:
-            return "this builder does not know heredocs"
-        name = instruction.name
-        if len(instruction.words) < 2:
-            return f"{name} takes at least two arguments"
-        known = _ADD_FLAGS if name == "ADD" else _COPY_FLAGS
-        seen: set[str] = set()
-        for flag in instruction.flags:
-            key, equals, value = flag.removeprefix("--").partition("=")
-            if key not in known or key not in self._frontend.flags:
-                return f"this builder does not know `--{key}` of {name}"
-            if key == "chmod" and self._profile.family is Family.BUILDAH and not _octal(value):
-                return f"`--chmod={value}` is no octal number"
-            if key in seen and key != "exclude" and self._profile.family is not Family.BUILDAH:
-                return f"duplicate flag `--{key}`"
-            seen.add(key)
-            if key in _BOOLEAN_FLAGS:
-                if equals and value not in {"true", "false"}:
-                    return f"`--{key}` takes true or false"
-                if key == "link" and value != "false" and self._profile.family is Family.CLASSIC:
-                    return "`--link` needs BuildKit"
-            elif not equals or (not value and self._profile.family is Family.BUILDAH):
-                return f"`--{key}` needs a value"
-        if "$" in dict(_first(instruction)).get("from", ""):
-            return "variables are not expanded in `--from`"
-        return ""
-
 
 def _moby_problem(instruction: Instruction) -> str:
     return form_problem(instruction) or blank_name_problem(instruction)
-
-
-def _octal(value: str) -> bool:
-    return bool(value) and all(digit in "01234567" for digit in value)
-
-
-def _first(instruction: Instruction) -> list[tuple[str, str]]:
-    return [(key, values[0]) for key, values in _flags(instruction).items()]
-
-
-def _flags(instruction: Instruction) -> dict[str, list[str]]:
-    flags: dict[str, list[str]] = {}
-    for flag in instruction.flags:
-        key, equals, value = flag.removeprefix("--").partition("=")
-        flags.setdefault(key, []).append(value if equals else "true")
-    return flags
 
 
 def _pairs(instruction: Instruction) -> list[tuple[str, str]] | None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.evaluate import Build, Evaluation, evaluate
+from imagegate.coverage.evaluate import evaluate
 from imagegate.coverage.gopath import inside
 from imagegate.coverage.ignorefile import IgnoreFile
+from imagegate.coverage.outcome import Asset, AssetVerdict, Combined, Outcome, Place
 from imagegate.coverage.tree import (
     BaseDoubt,
     Kind,
@@ -28,94 +28,9 @@ from imagegate.coverage.tree import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from imagegate.coverage.stages import Failure
+    from imagegate.coverage.build import Build, Evaluation
+    from imagegate.coverage.operations import Failure
     from imagegate.coverage.tree import Origin
-
-
-class Outcome(Enum):
-    """What became of an asset; the value is the word in reports."""
-
-    COVERED = "covered"
-    NOT_IN_CONTEXT = "not in the context"
-    UNTRACKED = "not tracked by git"
-    LFS_POINTER = "a Git LFS pointer"
-    IGNORED = "ignored"
-    EMPTY = "kept but empty"
-    NOT_COPIED = "no COPY reaches it"
-    OTHER_STAGE = "only in a stage that is not the target"
-    ELSEWHERE = "at another path"
-    OVERWRITTEN = "overwritten"
-    DANGLING = "a dangling link"
-    BUILD_FAILS = "the build fails"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asset:
-    """One file of one model recipe.
-
-    Attributes:
-        model: name of the recipe.
-        path: path in the context.
-        folder: the recipe's folder in the context.
-        expected: absolute path in the image, or ``None`` when nobody said it.
-        tracked: git tracks it; ``None`` when that is not known.
-        gitignored: git is told to leave it alone.
-        pointer: its content is a Git LFS pointer and not the asset.
-    """
-
-    model: str
-    path: str
-    folder: str
-    expected: str | None = None
-    tracked: bool | None = None
-    gitignored: bool = False
-    pointer: bool = False
-
-    @property
-    def inner(self) -> str:
-        """Its path inside the recipe's folder."""
-        return self.path.removeprefix(self.folder).lstrip("/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A line of a file."""
-
-    path: str
-    line: int
-    text: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssetVerdict:
-    """What became of one asset with one builder.
-
-    Attributes:
-        asset: the asset, its expected path filled in.
-        builder: name of the profile.
-        outcome: what became of it.
-        reason: why, one clause.
-        place: the line that decided, where one did.
-        found: paths at which the image holds the asset.
-        behind: for an ignored asset, what would become of it if it were sent.
-    """
-
-    asset: Asset
-    builder: str
-    outcome: Outcome
-    reason: str
-    place: Place | None = None
-    found: tuple[str, ...] = ()
-    behind: AssetVerdict | None = None
-
-    @property
-    def covered(self) -> bool:
-        """The asset is where it should be."""
-        return self.outcome is Outcome.COVERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,32 +356,6 @@ class _Judge:
                 None,
             )
         return doubt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Combined:
-    """One asset over all builders that were asked for.
-
-    Attributes:
-        verdicts: one per builder.
-    """
-
-    verdicts: tuple[AssetVerdict, ...]
-
-    @property
-    def asset(self) -> Asset:
-        """The asset."""
-        return self.verdicts[0].asset
-
-    @property
-    def covered(self) -> bool:
-        """Every builder puts it where it should be."""
-        return all(verdict.covered for verdict in self.verdicts)
-
-    @property
-    def builders_disagree(self) -> bool:
-        """The outcome depends on the builder."""
-        return len({verdict.outcome for verdict in self.verdicts}) > 1
 
 
 def combine(judgements: Sequence[Judgement]) -> tuple[Combined, ...]:

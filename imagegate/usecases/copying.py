@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.baseline import base_of
+from imagegate.coverage.build import Base, Build, FilteredContext
 from imagegate.coverage.copying import Copying
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Base, Build, FilteredContext
 from imagegate.coverage.ignorefile import read_ignore_file
+from imagegate.coverage.outcome import Asset, Outcome
 from imagegate.coverage.profiles import Family, profile_of_engine
 from imagegate.coverage.repair import propose
 from imagegate.coverage.tree import Context, build_tree, directory, file
-from imagegate.coverage.verdict import Asset, Outcome, judge
+from imagegate.coverage.verdict import judge
 from imagegate.engines.container.context import (
     EPOCH,
     OWN_IGNORE_FILE,
@@ -25,7 +26,8 @@ from imagegate.engines.container.context import (
 )
 from imagegate.engines.container.dockerfile import REQUIREMENTS, WHEELHOUSE, Dialect
 from imagegate.errors import LockError
-from imagegate.usecases.coverage import is_pointer, read_context
+from imagegate.usecases.context_files import read_context
+from imagegate.usecases.recipe_assets import is_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,6 +212,13 @@ def _recorded(record: Path, image: Digest | None) -> KnownBuilder | None:
             f"`{record.name}` does not say what built the image: {type(error).__name__}",
             hint="build again, or remove it if the image was built elsewhere",
         ) from error
+
+
+def advice(copying: Copying) -> str:
+    """Return what a person can do so that every asset arrives."""
+    return "; ".join(f"add `{edit.text}` to `{edit.path}`" for edit in copying.edits) or (
+        "let COPY lines and ignore file reach every model's folder, behind what may change it"
+    )
 
 
 def unfit(copying: Copying) -> list[str]:

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from imagegate.coverage.build import Base, Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Base, Build, FilteredContext
-from imagegate.coverage.gopath import BadPatternError, clean, inside, match
 from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile, candidates, read_ignore_file
-from imagegate.coverage.profiles import Family, Profile, find_profile
+from imagegate.coverage.profiles import Profile, find_profile
 from imagegate.coverage.render import FileReport
 from imagegate.coverage.repair import propose
 from imagegate.coverage.tree import (
     Context,
     Kind,
-    LinkLoopError,
     Node,
-    directory,
-    file,
-    link,
-    lookup,
-    resolve,
-    special,
-    walk,
 )
-from imagegate.coverage.verdict import Asset, Judgement, judge
+from imagegate.coverage.verdict import Judgement, judge
 from imagegate.coverage.walk import ContextFilter, Decision
-from imagegate.errors import CoverageError, ImagegateError, UsageError
+from imagegate.errors import CoverageError, ImagegateError
+from imagegate.usecases.context_files import ignore_bytes, label_of, read_bytes, read_context
+from imagegate.usecases.recipe_assets import find_assets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import BinaryIO
 
-_LFS_HEADER = b"version https://git-lfs.github.com/spec/v1"
-_LFS_LARGEST = 1024
+    from imagegate.coverage.outcome import Asset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +76,6 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _GitState:
-    tracked: frozenset[str]
-    untracked: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Texts:
     """The files that were read for one Dockerfile: their bytes and where they lie."""
 
@@ -129,7 +113,7 @@ def _check_one(
     judgements = [_without(judgement, left_out) for judgement in judgements]
     if not judgements[0].verdicts:
         raise CoverageError("every file of the recipes is git-ignored and none is copied")
-    label = _label(dockerfile)
+    label = label_of(dockerfile)
     if all(judgement.covered for judgement in judgements):
         return FileReport(
             dockerfile=label, judgements=tuple(judgements), left_out=tuple(sorted(left_out))
@@ -195,53 +179,11 @@ def _sent(path: str, node: Node, decision: Decision, ignore: IgnoreFile) -> Sent
 # -- reading
 
 
-def read_context(folder: Path, name: str = "") -> Context:
-    """Read the names, kinds and sizes of a context; contents are read when they are asked for.
-
-    Raises:
-        CoverageError: `folder` is no readable directory.
-    """
-    if not folder.is_dir():
-        raise CoverageError(
-            f"no build context `{folder}`", hint="give the folder that the builder is given"
-        )
-    root = directory()
-    try:
-        _scan(os.fspath(folder), root)
-    except OSError as unreadable:
-        raise CoverageError(f"the context cannot be read: {unreadable}") from unreadable
-
-    def open_file(path: str) -> BinaryIO:
-        try:
-            return (folder / path).open("rb")
-        except OSError as unreadable:
-            raise CoverageError(f"`{path}` of the context: {unreadable.strerror}") from unreadable
-
-    return Context(root=root, open=open_file, name=name, location=str(folder))
-
-
-def _scan(top: str, root: Node) -> None:
-    waiting = [(top, root)]
-    while waiting:
-        folder, node = waiting.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_symlink():
-                    node.children[entry.name] = link(os.fsdecode(Path(entry.path).readlink()))
-                elif entry.is_dir(follow_symlinks=False):
-                    child = node.children[entry.name] = directory()
-                    waiting.append((entry.path, child))
-                elif entry.is_file(follow_symlinks=False):
-                    node.children[entry.name] = file(size=entry.stat(follow_symlinks=False).st_size)
-                else:
-                    node.children[entry.name] = special()
-
-
 def _build(
     request: Request, dockerfile: Path, context: Context, profile: Profile, texts: _Texts
 ) -> Build:
-    label = _label(dockerfile)
-    content = _read(dockerfile, f"no Dockerfile `{dockerfile}`")
+    label = label_of(dockerfile)
+    content = read_bytes(dockerfile, f"no Dockerfile `{dockerfile}`")
     texts.contents[label] = content
     texts.places[label] = dockerfile
     return Build(
@@ -263,19 +205,6 @@ def _build(
         bases=request.bases,
         run_keeps=request.run_keeps,
     )
-
-
-def _label(path: Path) -> str:
-    return clean(path.as_posix())
-
-
-def _read(path: Path, missing: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as absent:
-        raise CoverageError(missing) from absent
-    except OSError as unreadable:
-        raise CoverageError(f"`{path}` cannot be read: {unreadable}") from unreadable
 
 
 def _in_context(request: Request, dockerfile: Path) -> str:
@@ -302,166 +231,23 @@ def ignore_for(
             if candidate.startswith("\0")
             else request.context / candidate
         )
-        found = _ignore_file(place, profile)
+        found = ignore_bytes(place, profile)
         if found is not None:
-            texts.contents[_label(place)] = found
-            texts.places[_label(place)] = place
-            return read_ignore_file(found, _label(place), profile.reader)
+            texts.contents[label_of(place)] = found
+            texts.places[label_of(place)] = place
+            return read_ignore_file(found, label_of(place), profile.reader)
     return NO_IGNORE_FILE
 
 
 def _root_ignore(folder: Path, profile: Profile) -> IgnoreFile:
     for candidate in candidates("", profile):
-        found = _ignore_file(folder / candidate, profile)
+        found = ignore_bytes(folder / candidate, profile)
         if found is not None:
-            return read_ignore_file(found, _label(folder / candidate), profile.reader)
+            return read_ignore_file(found, label_of(folder / candidate), profile.reader)
     return NO_IGNORE_FILE
 
 
-def _ignore_file(place: Path, profile: Profile) -> bytes | None:
-    """Return the bytes of an ignore file; a folder of that name is none for BuildKit only."""
-    if place.is_dir():
-        if profile.family is Family.BUILDKIT:
-            return None
-        raise CoverageError(f"`{place}` is a folder", hint="this builder wants a file there")
-    if not place.exists():
-        return None
-    return _read(place, f"no ignore file `{place}`")
-
-
 # -- assets
-
-
-def find_assets(request: Request, context: Context) -> list[Asset]:
-    """Find the files of every recipe, on disk and in git.
-
-    Raises:
-        CoverageError: no recipe matches, or the ones that match hold no file.
-    """
-    git = _git_state(request.context)
-    folders = _recipe_folders(request.recipes, context, git)
-    assets: list[Asset] = []
-    for folder in sorted(folders):
-        real, node = folders[folder]
-        on_disk = {inner for inner, child in walk(node) if child.kind is not Kind.DIRECTORY}
-        prefix = f"{real}/"
-        known = git.tracked if git else frozenset()
-        in_git = {path.removeprefix(prefix) for path in known if path.startswith(prefix)}
-        assets += [
-            _asset(request, context, git, folder=folder, real=real, inner=inner)
-            for inner in sorted(on_disk | in_git)
-        ]
-    if not assets:
-        globs = ", ".join(f"`{glob}`" for glob in request.recipes)
-        raise CoverageError(
-            f"no recipe matches {globs} in `{request.context}`",
-            hint="globs are relative to the context and match folders, e.g. `recipes/*`",
-        )
-    return assets
-
-
-def _recipe_folders(
-    globs: tuple[str, ...], context: Context, git: _GitState | None
-) -> dict[str, tuple[str, Node]]:
-    """Return recipe folders: the path as matched, where it really lies, and its tree."""
-    found: dict[str, tuple[str, Node]] = {}
-    for written in globs:
-        glob = inside(written)
-        for path in _matches(glob, context.root, git):
-            try:
-                real = resolve(context.root, path)
-            except LinkLoopError:
-                continue
-            node = lookup(context.root, real)
-            if node is None:
-                found[path] = (path, directory())
-            elif node.kind is Kind.DIRECTORY:
-                found[path] = (real, node)
-    return found
-
-
-def _matches(glob: str, root: Node, git: _GitState | None) -> list[str]:
-    depth = glob.count("/") + 1
-    paths = {path for path, _ in _shallow(root, "", depth) if path.count("/") + 1 == depth}
-    if git is not None:
-        parts = (path.split("/") for path in git.tracked)
-        paths |= {"/".join(part[:depth]) for part in parts if len(part) > depth}
-    try:
-        return sorted(path for path in paths if match(glob, path))
-    except BadPatternError as refused:
-        raise CoverageError(f"`{glob}` is no valid glob: {refused}") from refused
-
-
-def _shallow(node: Node, prefix: str, depth: int) -> Iterator[tuple[str, Node]]:
-    for name, child in node.children.items():
-        path = f"{prefix}/{name}" if prefix else name
-        yield path, child
-        if depth > 1:
-            yield from _shallow(child, path, depth - 1)
-
-
-def _asset(
-    request: Request,
-    context: Context,
-    git: _GitState | None,
-    *,
-    folder: str,
-    real: str,
-    inner: str,
-) -> Asset:
-    path = f"{real}/{inner}"
-    model = folder.rpartition("/")[2]
-    tracked = None if git is None else path in git.tracked
-    return Asset(
-        model=model,
-        path=path,
-        folder=real,
-        expected=_expected(request, folder, model, inner),
-        tracked=tracked,
-        gitignored=git is not None and not tracked and path not in git.untracked,
-        pointer=is_pointer(context, path),
-    )
-
-
-def is_pointer(context: Context, path: str) -> bool:
-    """Say whether a context file is a Git LFS pointer and not what it points to."""
-    node = lookup(context.root, path)
-    small = node is not None and node.kind is Kind.FILE and node.size <= _LFS_LARGEST
-    if not small:
-        return False
-    with context.open(path) as opened:
-        return opened.read(len(_LFS_HEADER)) == _LFS_HEADER
-
-
-def _expected(request: Request, folder: str, model: str, inner: str) -> str | None:
-    for source, destination in request.expects:
-        if inside(source.replace("{model}", model)) == folder:
-            return clean(f"/{destination.replace('{model}', model)}/{inner}")
-    if request.expects:
-        templates = ", ".join(f"`{source}`" for source, _ in request.expects)
-        raise UsageError(f"no expectation for `{folder}`", hint=f"`--expect` names {templates}")
-    return None
-
-
-def _git_state(folder: Path) -> _GitState | None:
-    """Return what git knows of `folder`, or ``None`` outside a work tree."""
-    tracked = _git(folder, "ls-files", "-z", "--recurse-submodules")
-    if tracked is None:
-        return None
-    untracked = _git(folder, "ls-files", "-z", "--others", "--exclude-standard")
-    return _GitState(tracked=frozenset(tracked), untracked=frozenset(untracked or ()))
-
-
-def _git(folder: Path, *arguments: str) -> list[str] | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", os.fspath(folder), *arguments], capture_output=True, check=False
-        )
-    except FileNotFoundError:
-        return None
-    if done.returncode != 0:
-        return None
-    return [name for name in os.fsdecode(done.stdout).split("\0") if name]
 
 
 # -- writing

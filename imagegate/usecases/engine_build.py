@@ -18,7 +18,7 @@ from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
 from imagegate.usecases.build import fetch_wheels
-from imagegate.usecases.copying import KnownBuilder, copying_with, unfit, unproven
+from imagegate.usecases.copying import KnownBuilder, advice, copying_with, unfit, unproven
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
@@ -153,8 +153,7 @@ def _require_fit(copying: Copying, reporter: Reporter) -> None:
         raise RefusedError(
             f"nothing is built: `{copying.dockerfile}` does not bring every asset"
             + "".join(f"\n  {line}" for line in bad),
-            hint="; ".join(f"add `{edit.text}` to `{edit.path}`" for edit in copying.edits)
-            or "let its COPY lines and the ignore file reach every model's folder",
+            hint=advice(copying),
         )
     for line in unproven(copying):
         reporter.say(f"{line}; the image's bytes will tell")

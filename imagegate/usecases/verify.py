@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from imagegate.errors import LockError, RefusedError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.sources import open_image
-from imagegate.usecases.copying import copying_of, copying_of_workspace, unproven
+from imagegate.usecases.copying import advice, copying_of, copying_of_workspace, unproven
 from imagegate.usecases.gate import judge
 from imagegate.usecases.traffic import tell_traffic
 
@@ -124,7 +124,7 @@ def verify_static(workspace: Workspace, name: str) -> str:
         raise RefusedError(
             f"`{copying.dockerfile}` does not prove that every asset arrives:"
             + "".join(f"\n       {line}" for line in bad),
-            hint=f"`imagegate build {name} --engine docker` shows what the engine makes of it",
+            hint=advice(copying),
         )
     carried = "" if copying.judgement is None else f"; `{copying.dockerfile}` brings every asset"
     return (

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from imagegate.coverage.build import Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, FilteredContext
 from imagegate.coverage.ignorefile import compile_rules, read_ignore_file
 from imagegate.coverage.index import RuleIndex
+from imagegate.coverage.outcome import Asset
 from imagegate.coverage.profiles import find_profile
 from imagegate.coverage.tree import Context, Node, directory, file
-from imagegate.coverage.verdict import Asset, judge
+from imagegate.coverage.verdict import judge
 
 FOLDERS, FILES_EACH, MODELS = 1000, 100, 10
 MEGABYTE = 1_000_000

@@ -10,8 +10,9 @@ from typing import TypedDict, cast
 
 import pytest
 
+from imagegate.coverage.build import Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
 from imagegate.coverage.ignorefile import NO_IGNORE_FILE, read_ignore_file
 from imagegate.coverage.profiles import find_profile
 from imagegate.coverage.tree import Context, Kind, Node, build_tree, file, link, walk

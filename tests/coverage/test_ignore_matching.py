@@ -10,7 +10,7 @@ from imagegate.coverage.goregexp import compile_go
 from imagegate.coverage.ignorefile import IgnoreFile, candidates, compile_rules, read_ignore_file
 from imagegate.coverage.index import RuleIndex
 from imagegate.coverage.patterns import BrokenRuleError, compile_rule
-from imagegate.coverage.profiles import PROFILES, Grammar, Reader, find_profile
+from imagegate.coverage.profiles import PROFILES, Grammar, Profile, Reader, find_profile
 from imagegate.coverage.tree import Kind, build_tree, file, lookup, walk
 from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
@@ -326,3 +326,26 @@ def test_an_empty_list_sends_everything(path: str) -> None:
 def test_clean_is_idempotent_and_has_no_double_slash(path: str) -> None:
     assert clean(clean(path)) == clean(path)
     assert "//" not in clean(path)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+@pytest.mark.parametrize(
+    "lines",
+    ["*\n!a/b", "a/*\n!a/b/c.json", "**/*.json\n!a/", "a\n!a/b/c.json\na", "*\n!**/x", "[^a]*"],
+)
+def test_a_listing_says_of_each_path_what_a_look_at_it_alone_says(
+    profile: Profile, lines: str
+) -> None:
+    root = build_tree({path: file() for path in ("a/b/c.json", "a/b/x", "a/d", "x", "e/f.json")})
+    rules = ContextFilter(read_ignore_file(lines.encode(), "i", profile.reader), profile)
+    listed = list(rules.decisions(root))
+    assert listed
+    for path, node, decision in listed:
+        alone = rules.decide(path, root)
+        assert (decision.kept, decision.emptied, decision.rule, decision.at) == (
+            alone.kept,
+            alone.emptied,
+            alone.rule,
+            alone.at,
+        ), path
+        assert node.kind is Kind.FILE or decision.pruned == path

@@ -15,8 +15,15 @@ from typing import Any
 
 import pytest
 
+from imagegate.coverage.build import Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
+from imagegate.coverage.ignorefile import (
+    NO_IGNORE_FILE,
+    IgnoreFile,
+    candidates,
+    read_ignore_file,
+)
 from imagegate.coverage.profiles import PROFILES, Profile, profile_of_engine
 from imagegate.coverage.tree import Context, Kind, Node, build_tree, file, link, walk
 from imagegate.errors import CoverageError
@@ -25,7 +32,9 @@ TABLE: dict[str, Any] = json.loads(
     (Path(__file__).parent / "data/measured_cases.json").read_text(encoding="utf-8")
 )
 ROWS = [
-    pytest.param(case, builder, id=f"{builder}: {case['dockerfile'][:60]!r}")
+    pytest.param(
+        case, builder, id=f"{builder}: {case['dockerfile'][:60]!r} {case.get('ignores', '')}"
+    )
     for case in TABLE["cases"]
     for builder in case["results"]
 ]
@@ -37,30 +46,42 @@ def the_profile(builder: str) -> Profile:
     if builder == "buildkit":
         # Docker's own frontend up to 28 has no `--parents`, and its graph drivers merge no layers
         known = PROFILES[builder].frontend
-        flags = known.flags - {"parents", "unpack"}
+        flags = known.flags - {"parents"}
         return replace(PROFILES[builder], frontend=replace(known, flags=flags, merges_links=False))
     return PROFILES[builder]
 
 
-def the_context(name: str, dockerfile: str) -> Context:
+def the_context(name: str, case: dict[str, Any]) -> Context:
     written = TABLE["contexts"][name]
-    contents = {path: text.encode() for path, text in written["files"].items()}
-    contents["Dockerfile"] = dockerfile.encode()
+    texts = {**written["files"], **case.get("ignores", {}), "Dockerfile": case["dockerfile"]}
+    contents = {path: text.encode() for path, text in texts.items()}
     entries = {path: file(size=len(content)) for path, content in contents.items()}
     entries |= {path: link(target) for path, target in written["links"].items()}
     return Context(root=build_tree(entries), open=lambda path: io.BytesIO(contents[path]))
 
 
+def the_ignore_file(case: dict[str, Any], profile: Profile) -> IgnoreFile:
+    ignores: dict[str, str] = case.get("ignores", {})
+    for path in candidates("Dockerfile", profile):
+        if path in ignores:
+            return read_ignore_file(ignores[path].encode(), path, profile.reader)
+    return NO_IGNORE_FILE
+
+
 @pytest.mark.parametrize(("case", "builder"), ROWS)
 def test_the_image_is_what_the_builder_made(case: dict[str, Any], builder: str) -> None:
     contents: dict[str, str] = TABLE["contexts"][case["context"]]["files"]
+    profile = the_profile(builder)
     try:
         done = evaluate(
             Build(
                 dockerfile=parse_dockerfile(case["dockerfile"].encode(), "Dockerfile"),
                 dockerfile_path="Dockerfile",
-                profile=the_profile(builder),
-                main=FilteredContext(context=the_context(case["context"], case["dockerfile"])),
+                profile=profile,
+                main=FilteredContext(
+                    context=the_context(case["context"], case),
+                    ignore=the_ignore_file(case, profile),
+                ),
                 build_args=case.get("build_args", {}),
                 target=case.get("target"),
             )
@@ -80,6 +101,8 @@ def shown(image: Node, contents: dict[str, str]) -> dict[str, str]:
         assert not node.doubt
         if node.kind is Kind.LINK:
             found[path] = f"-> {node.target}"
+        elif node.origin is not None and node.origin.inline is not None:
+            found[path] = f"file {node.origin.inline}"
         elif node.origin is not None and node.origin.path in contents:
-            found[path] = f"file {contents[node.origin.path]}"
+            found[path] = f"file {'' if node.origin.emptied else contents[node.origin.path]}"
     return found

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from imagegate.coverage.build import Build, Evaluation, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, Evaluation, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
 from imagegate.coverage.ignorefile import NO_IGNORE_FILE, candidates, read_ignore_file
+from imagegate.coverage.outcome import Asset, AssetVerdict, Outcome
 from imagegate.coverage.profiles import PROFILES, find_profile
 from imagegate.coverage.tree import Context, build_tree, file, link, lookup, walk
-from imagegate.coverage.verdict import Asset, AssetVerdict, Outcome, judge
+from imagegate.coverage.verdict import judge
 from imagegate.coverage.walk import ContextFilter
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from imagegate.coverage.build import Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
 from imagegate.coverage.profiles import (
     BUILDAH,
     BUILDAH_128,
@@ -36,7 +37,8 @@ from imagegate.coverage.profiles import (
 )
 from imagegate.coverage.tree import Kind, Node, walk
 from imagegate.errors import CoverageError
-from imagegate.usecases.coverage import Request, check_coverage, ignore_for, read_context
+from imagegate.usecases.context_files import read_context
+from imagegate.usecases.coverage import Request, check_coverage, ignore_for
 from tests.coverage.drawing import Case, a_case
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ DOCKER_28 = replace(
     BUILDKIT,
     frontend=replace(
         BUILDKIT.frontend,
-        flags=BUILDKIT.frontend.flags - {"parents", "unpack"},
+        flags=BUILDKIT.frontend.flags - {"parents"},
         merges_links=False,
     ),
 )

@@ -6,8 +6,9 @@ import io
 
 import pytest
 
+from imagegate.coverage.build import Build, FilteredContext
 from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import Build, FilteredContext, evaluate
+from imagegate.coverage.evaluate import evaluate
 from imagegate.coverage.profiles import BUILDKIT, PROFILES, Profile
 from imagegate.coverage.tree import Context, Node, build_tree, file, link, lookup
 

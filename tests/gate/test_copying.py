@@ -249,7 +249,7 @@ def test_the_recorded_engine_decides_the_builder(
     assert code == 1
     assert compared(report, "copy.context")[0] == (
         "`images/demo/Dockerfile.j2` with classic builder of Docker 20.10 "
-        "(recorded: classic 20.10.24+dfsg1)"
+        "(recorded: classic 20.10.24+dfsg1); lines are those of the rendered file"
     )
     assert len(findings(report, "copy.coverage/build-fails")) == 2
 
