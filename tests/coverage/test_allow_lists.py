@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from imagegate.coverage.verdict import Outcome
+from imagegate.coverage.outcome import Outcome
 from tests.coverage.test_public_reports import a_build, failure_of, verdict_on
 
 PAIRS = "**\n!app_client/\n!app_client/**\n!app_server/\n!app_server/**\n"
