@@ -31,7 +31,8 @@ def copy(job: Job, image: Node) -> None:
     if not found:
         missing = job.sources[0] if job.sources else ""
         raise BuildFailureError("no source files were specified", source=missing)
-    if len(found) > 1 and not job.destination.endswith("/"):
+    # looked at as it is written, before it is joined to the working directory
+    if len(found) > 1 and not job.into_directory:
         raise BuildFailureError(
             "with more than one source the destination must be a directory and end with `/`"
         )
