@@ -26,7 +26,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SECTION = re.compile(r'\[\s*(?P<section>[\w.-]+)(?:\s+"(?P<name>(?:[^"\\]|\\.)*)")?\s*\]')
 _PROGRAMS = ("usr/bin/git", "usr/local/bin/git", "bin/git")
 
-INTERESTS = (Interest(name="git", pattern=_FILE, keep=WholeText),)
+INTERESTS = (Interest(name="git", pattern=_FILE, marks=(".git/",), keep=WholeText),)
 
 
 def checkouts(

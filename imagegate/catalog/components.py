@@ -182,3 +182,14 @@ SOURCES = (
     ),
 )
 TEXTS = re.compile("|".join(f"(?:{source.pattern.pattern})" for source in SOURCES))
+# each of these files has one of them in its path
+TEXT_MARKS = (
+    "version.py",
+    "/_build_meta.py",
+    "nccl.h",
+    "cudnn_version",
+    "cuda.h",
+    "cuda_runtime_api.h",
+    "cublas_api.h",
+    "nvshmem_version.h",
+)

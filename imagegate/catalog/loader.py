@@ -27,7 +27,7 @@ _INCLUDE_LIMIT = 64
 # GNU triplets of the multiarch folders (Debian policy, "Multiarch")
 TRIPLETS = {"aarch64": "aarch64-linux-gnu", "x86-64": "x86_64-linux-gnu"}
 
-INTERESTS = (Interest(name="loader", pattern=_CONFIGS, keep=WholeText),)
+INTERESTS = (Interest(name="loader", pattern=_CONFIGS, marks=("ld.so.",), keep=WholeText),)
 
 
 def loader_files(collector: Collector, nodes: Iterable[Node]) -> tuple[LoaderFile, ...]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.collect import Interest, WholeText
-from imagegate.catalog.components import BUNDLED, EMBEDDED, LIBRARY, SOURCES, TEXTS
+from imagegate.catalog.components import BUNDLED, EMBEDDED, LIBRARY, SOURCES, TEXT_MARKS, TEXTS
 from imagegate.catalog.elf import read_elf
 from imagegate.facts import LibraryLink, NativeReading
 from imagegate.oci.tar import Kind
@@ -64,8 +64,8 @@ class EmbeddedVersions:
 
 
 INTERESTS = (
-    Interest(name="native text", pattern=TEXTS, keep=WholeText),
-    Interest(name="versions", pattern=LIBRARY, keep=EmbeddedVersions),
+    Interest(name="native text", pattern=TEXTS, marks=TEXT_MARKS, keep=WholeText),
+    Interest(name="versions", pattern=LIBRARY, marks=(".so",), keep=EmbeddedVersions),
 )
 
 

@@ -47,29 +47,53 @@ INTERESTS = (
         pattern=re.compile(
             rf"{_DIST_INFO}/METADATA|{_EGG_INFO}(?:/PKG-INFO)?|.*\.egg/EGG-INFO/PKG-INFO"
         ),
+        marks=("/METADATA", "/PKG-INFO", ".egg-info"),
         keep=HeaderText,
     ),
-    Interest(name="record", pattern=re.compile(rf"{_DIST_INFO}/RECORD"), keep=WholeText),
+    Interest(
+        name="record",
+        pattern=re.compile(rf"{_DIST_INFO}/RECORD"),
+        marks=("/RECORD",),
+        keep=WholeText,
+    ),
     Interest(
         name="installed-files",
         pattern=re.compile(rf"{_EGG_INFO}/installed-files\.txt"),
+        marks=("/installed-files.txt",),
         keep=WholeText,
     ),
     Interest(
         name="requires",
         pattern=re.compile(r".*(?:\.egg-info|EGG-INFO)/requires\.txt"),
+        marks=("/requires.txt",),
         keep=WholeText,
     ),
     Interest(
-        name="direct_url", pattern=re.compile(rf"{_DIST_INFO}/direct_url\.json"), keep=WholeText
+        name="direct_url",
+        pattern=re.compile(rf"{_DIST_INFO}/direct_url\.json"),
+        marks=("/direct_url.json",),
+        keep=WholeText,
     ),
     Interest(
-        name="entry points", pattern=re.compile(rf"{_DIST_INFO}/entry_points\.txt"), keep=WholeText
+        name="entry points",
+        pattern=re.compile(rf"{_DIST_INFO}/entry_points\.txt"),
+        marks=("/entry_points.txt",),
+        keep=WholeText,
     ),
-    Interest(name="egg link", pattern=_EGG_LINK, keep=WholeText),
-    Interest(name="wheel", pattern=re.compile(rf"{_DIST_INFO}/WHEEL"), keep=WholeText),
-    Interest(name="launcher", pattern=re.compile(r"(?:.*/)?bin/[^/]+"), keep=SmallText),
-    Interest(name="bytecode", pattern=re.compile(r".*\.pyc"), keep=FirstBytes),
+    Interest(name="egg link", pattern=_EGG_LINK, marks=(".egg-link",), keep=WholeText),
+    Interest(
+        name="wheel",
+        pattern=re.compile(rf"{_DIST_INFO}/WHEEL"),
+        marks=("/WHEEL",),
+        keep=WholeText,
+    ),
+    Interest(
+        name="launcher",
+        pattern=re.compile(r"(?:.*/)?bin/[^/]+"),
+        marks=("bin/",),
+        keep=SmallText,
+    ),
+    Interest(name="bytecode", pattern=re.compile(r".*\.pyc"), marks=(".pyc",), keep=FirstBytes),
 )
 
 

@@ -31,9 +31,12 @@ SYSTEM_PREFIXES = ("usr/local", "usr")
 
 INTERESTS = (
     Interest(
-        name="startup", pattern=re.compile(rf"{_PTH.pattern}|{_CUSTOMIZE.pattern}"), keep=WholeText
+        name="startup",
+        pattern=re.compile(rf"{_PTH.pattern}|{_CUSTOMIZE.pattern}"),
+        marks=(".pth", "customize"),
+        keep=WholeText,
     ),
-    Interest(name="venv", pattern=_VENV, keep=WholeText),
+    Interest(name="venv", pattern=_VENV, marks=("pyvenv.cfg",), keep=WholeText),
 )
 
 

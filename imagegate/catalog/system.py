@@ -23,6 +23,7 @@ CONDA = "conda"
 STATUS = "var/lib/dpkg/status"
 # distroless images have one stanza a file here, and beside it the package's md5sums
 STATUS_FOLDER = "var/lib/dpkg/status.d"
+_DATABASE = "var/lib/dpkg/"
 _INFO = "var/lib/dpkg/info"
 _DIVERSIONS = "var/lib/dpkg/diversions"
 _INSTALLED = "install ok installed"
@@ -43,14 +44,17 @@ INTERESTS = (
     Interest(
         name="dpkg status",
         pattern=re.compile(rf"{STATUS}|{STATUS_FOLDER}/[^/]+(?<!\.md5sums)"),
+        marks=(_DATABASE,),
         keep=WholeText,
     ),
-    Interest(name="conda meta", pattern=_CONDA_META, keep=WholeText),
+    Interest(name="conda meta", pattern=_CONDA_META, marks=("conda-meta/",), keep=WholeText),
 )
 # who owns which file is asked once, when a base is locked
 OWNERSHIP_INTERESTS = (
-    Interest(name="dpkg listing", pattern=_LISTING, keep=WholeText),
-    Interest(name="dpkg diversions", pattern=re.compile(_DIVERSIONS), keep=WholeText),
+    Interest(name="dpkg listing", pattern=_LISTING, marks=(_DATABASE,), keep=WholeText),
+    Interest(
+        name="dpkg diversions", pattern=re.compile(_DIVERSIONS), marks=(_DATABASE,), keep=WholeText
+    ),
 )
 
 
@@ -79,9 +83,15 @@ def content_interests(compared: Callable[[str], object | None]) -> tuple[Interes
         Interest(
             name="dpkg listing",
             pattern=re.compile(rf"{_INFO}/[^/]+\.md5sums|{STATUS_FOLDER}/[^/]+\.md5sums"),
+            marks=(_DATABASE,),
             keep=WholeText,
         ),
-        Interest(name="dpkg diversions", pattern=re.compile(_DIVERSIONS), keep=WholeText),
+        Interest(
+            name="dpkg diversions",
+            pattern=re.compile(_DIVERSIONS),
+            marks=(_DATABASE,),
+            keep=WholeText,
+        ),
         Interest(name="md5", keep=Md5, unless=lambda path: compared(path) is not None),
     )
 

@@ -1,8 +1,8 @@
 """Layers: from a blob to tar entries in one pass that verifies all that can be verified.
 
 One pass inflates the blob and computes the blob's digest, the diff id (the digest of the
-uncompressed tar) and the digest of every file. Inflating and the first two hashes run in threads
-of their own.
+uncompressed tar) and the digest of every file. Inflating, with the first hash, and the second run
+in threads of their own.
 """
 
 from __future__ import annotations
@@ -86,16 +86,12 @@ def read_layer(
     # leaving ends the threads first and closes the source last
     with ExitStack() as running:
         running.callback(stream.close)
-        blob_hash = (
-            running.enter_context(ThreadedHasher(blob.digest.hasher())) if blob.digest else None
-        )
         reader = VerifiedReader(
             stream,
             what=blob.what,
             digest=blob.digest,
             size=blob.size,
             progress=progress,
-            hasher=blob_hash,
         )
         tar = _Tar(running.enter_context(ThreadedHasher(new_hash(algorithm))))
         pipe = running.enter_context(Pipe(lambda: _decompressed(reader, blob.what)))
