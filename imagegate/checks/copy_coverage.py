@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from imagegate.checks.evidence import Check, Evidence, Findings
 from imagegate.checks.workspace_state import asset_node
 from imagegate.coverage.outcome import Outcome
-from imagegate.coverage.render import explain
-from imagegate.coverage.tree import lookup
 from imagegate.verdict import Place
 
 if TYPE_CHECKING:
@@ -46,6 +44,10 @@ def judge_context(copying: Copying) -> CheckReport:
     judgement = copying.judgement
     if judgement is None:
         return findings.report((), nothing_because=copying.nothing_because)
+    # most images are judged without the engine of COPY coverage, which takes a while to load
+    from imagegate.coverage.render import explain
+    from imagegate.coverage.tree import lookup
+
     compared = [_builder(copying, judgement)]
     for verdict in judgement.verdicts:
         path = verdict.asset.path
@@ -109,6 +111,8 @@ def judge_coverage(copying: Copying, present: Collection[str]) -> CheckReport:
     judgement = copying.judgement
     if judgement is None:
         return findings.report((), nothing_because=copying.nothing_because)
+    from imagegate.coverage.render import explain
+
     compared = [_builder(copying, judgement)]
     for verdict in judgement.verdicts:
         asset = verdict.asset

@@ -27,3 +27,16 @@ class Copying:
     judgement: Judgement | None = None
     edits: tuple[Edit, ...] = ()
     nothing_because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBuilder:
+    """Which builder runs the recipe's Dockerfile.
+
+    Attributes:
+        builder: ``buildx``, ``buildkit``, ``classic`` or ``podman``.
+        version: of the docker daemon or of podman.
+    """
+
+    builder: str
+    version: str

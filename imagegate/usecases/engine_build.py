@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imagegate import __version__
+from imagegate.coverage.copying import KnownBuilder
 from imagegate.engines.container.context import stage_context
 from imagegate.engines.container.detect import find_engine
 from imagegate.engines.container.readback import read_back
@@ -18,7 +19,8 @@ from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
 from imagegate.usecases.build import fetch_wheels
-from imagegate.usecases.copying import KnownBuilder, advice, copying_with, unfit, unproven
+from imagegate.usecases.copying import advice, unfit, unproven
+from imagegate.usecases.foreseen import copying_with
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
