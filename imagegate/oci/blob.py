@@ -18,7 +18,7 @@ CHUNK = 1 << 21
 class Hasher(Protocol):
     """Takes bytes in order and gives a digest, as `hashlib`'s objects do."""
 
-    def update(self, chunk: bytes | memoryview, /) -> object:
+    def update(self, chunk: bytes, /) -> object:
         """Take the next bytes."""
 
     def hexdigest(self) -> str:
@@ -54,8 +54,6 @@ class VerifiedReader(io.RawIOBase):
         self._digest = digest
         self._size = size
         self._hasher: Hasher | None = digest.hasher() if digest is not None else None
-        # not every stream over a network can read into memory that is there
-        self._fill: Callable[[memoryview], int] | None = getattr(stream, "readinto", None)
         self._progress = progress
         self._pushed = b""
         self.count = 0
@@ -72,14 +70,9 @@ class VerifiedReader(io.RawIOBase):
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
         """Read into `buffer`; returns the number of bytes, 0 at the end."""
-        view = memoryview(buffer).cast("B")
-        if self._pushed or self._fill is None:
-            content = self.read(view.nbytes)
-            view[: len(content)] = content
-            return len(content)
-        count = self._fill(view)
-        self._passed(view[:count])
-        return count
+        content = self.read(memoryview(buffer).nbytes)
+        buffer[: len(content)] = content
+        return len(content)
 
     def read(self, size: int = -1, /) -> bytes:
         """Read up to `size` bytes."""
@@ -92,21 +85,17 @@ class VerifiedReader(io.RawIOBase):
     def _next(self, size: int) -> bytes:
         """Read from the stream below; count, hash and tell."""
         content = self._stream.read(size if size >= 0 else -1)
-        self._passed(content)
+        if content:
+            self.count += len(content)
+            if self._size is not None and self.count > self._size:
+                raise DigestMismatch(
+                    f"{self._what} has more bytes than promised: expected={self._size} found>{self._size}"
+                )
+            if self._hasher is not None:
+                self._hasher.update(content)
+            if self._progress is not None:
+                self._progress(len(content))
         return content
-
-    def _passed(self, content: bytes | memoryview) -> None:
-        if not content:
-            return
-        self.count += len(content)
-        if self._size is not None and self.count > self._size:
-            raise DigestMismatch(
-                f"{self._what} has more bytes than promised: expected={self._size} found>{self._size}"
-            )
-        if self._hasher is not None:
-            self._hasher.update(content)
-        if self._progress is not None:
-            self._progress(len(content))
 
     def finish(self) -> None:
         """Require the end of the stream, the promised size and the promised digest.

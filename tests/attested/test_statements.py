@@ -273,8 +273,11 @@ def test_the_shipped_images_bill_lists_each_pinned_library_with_version_hash_and
     assert nccl.build_id
     assert listed[f"{site}/nvidia/cudnn/lib/libcudnn.so.9"].version == "9.20.0.48"
     # a copy that another wheel carries along is not of that wheel's version
-    (copied,) = (one for one in listed.values() if one.owner.startswith("pynvvideocodec=="))
-    assert copied.version == "12.9.79"
+    copied = {
+        one.name: one.version for one in listed.values() if one.owner.startswith("pynvvideocodec==")
+    }
+    # the driver's stub says nowhere what it is
+    assert copied == {"libcudart": "12.9.79", "libcuda": "unknown"}
 
 
 def test_packages_of_dpkg_and_conda_are_listed_as_installed_and_the_document_is_valid(
