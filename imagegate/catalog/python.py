@@ -41,6 +41,17 @@ _DIST_INFO = r".*\.dist-info"
 _EGG_INFO = r".*\.egg-info"
 _EGG_LINK = re.compile(r"(?:.*/)?python3[^/]*/(?:site|dist)-packages/[^/]+\.egg-link")
 
+
+def _in_folder(name: str, folder: str, file: str) -> Interest:
+    """Want one file of each metadata folder whole."""
+    return Interest(
+        name=name,
+        pattern=re.compile(rf"{folder}/{re.escape(file)}"),
+        marks=(f"/{file}",),
+        keep=WholeText,
+    )
+
+
 INTERESTS = (
     Interest(
         name="metadata",
@@ -50,43 +61,13 @@ INTERESTS = (
         marks=("/METADATA", "/PKG-INFO", ".egg-info"),
         keep=HeaderText,
     ),
-    Interest(
-        name="record",
-        pattern=re.compile(rf"{_DIST_INFO}/RECORD"),
-        marks=("/RECORD",),
-        keep=WholeText,
-    ),
-    Interest(
-        name="installed-files",
-        pattern=re.compile(rf"{_EGG_INFO}/installed-files\.txt"),
-        marks=("/installed-files.txt",),
-        keep=WholeText,
-    ),
-    Interest(
-        name="requires",
-        pattern=re.compile(r".*(?:\.egg-info|EGG-INFO)/requires\.txt"),
-        marks=("/requires.txt",),
-        keep=WholeText,
-    ),
-    Interest(
-        name="direct_url",
-        pattern=re.compile(rf"{_DIST_INFO}/direct_url\.json"),
-        marks=("/direct_url.json",),
-        keep=WholeText,
-    ),
-    Interest(
-        name="entry points",
-        pattern=re.compile(rf"{_DIST_INFO}/entry_points\.txt"),
-        marks=("/entry_points.txt",),
-        keep=WholeText,
-    ),
+    _in_folder("record", _DIST_INFO, "RECORD"),
+    _in_folder("installed-files", _EGG_INFO, "installed-files.txt"),
+    _in_folder("requires", r".*(?:\.egg-info|EGG-INFO)", "requires.txt"),
+    _in_folder("direct_url", _DIST_INFO, "direct_url.json"),
+    _in_folder("entry points", _DIST_INFO, "entry_points.txt"),
+    _in_folder("wheel", _DIST_INFO, "WHEEL"),
     Interest(name="egg link", pattern=_EGG_LINK, marks=(".egg-link",), keep=WholeText),
-    Interest(
-        name="wheel",
-        pattern=re.compile(rf"{_DIST_INFO}/WHEEL"),
-        marks=("/WHEEL",),
-        keep=WholeText,
-    ),
     Interest(
         name="launcher",
         pattern=re.compile(r"(?:.*/)?bin/[^/]+"),

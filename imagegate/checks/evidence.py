@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from imagegate.catalog.elf import machine_of
+from imagegate.catalog.elfheader import machine_of
 from imagegate.catalog.loader import Loader
 from imagegate.catalog.startup import search_order
 from imagegate.oci.documents import ContainerConfig
