@@ -8,6 +8,7 @@ from imagegate.coverage.archives import list_members
 from imagegate.coverage.gopath import (
     BadPatternError,
     base,
+    check,
     clean,
     has_wildcards,
     inside,
@@ -113,6 +114,13 @@ def _resolve_wildcards(root: Node, path: str) -> list[str]:
     fixed, pattern = split_wildcards(path)
     if not pattern:
         return [path]
+    # the cache key is computed first and matches what is there (``cache/contenthash``, `path.Match`)
+    try:
+        check(f"/{path}")
+    except BadPatternError as refused:
+        if not root.children:
+            return []
+        raise BuildFailureError(f"`{path}`: syntax error in pattern", source=path) from refused
     start = follow(root, fixed)
     folder = lookup(root, start)
     if folder is None:
@@ -126,17 +134,10 @@ def _match_below(node: Node, start: str, relative: str, pattern: str, found: lis
     for name in sorted(node.children):
         path = f"{relative}/{name}" if relative else name
         child = node.children[name]
-        if _matches(pattern, path):
+        if match(pattern, path):
             found.append(f"{start}/{path}" if start else path)
         elif child.kind is Kind.DIRECTORY and path.count("/") < pattern.count("/"):
             _match_below(child, start, path, pattern, found)
-
-
-def _matches(pattern: str, path: str) -> bool:
-    try:
-        return match(pattern, path)
-    except BadPatternError:
-        return False
 
 
 def _target(job: Job, image: Node, written: str, *, is_directory: bool) -> str:

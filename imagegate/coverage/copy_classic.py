@@ -8,6 +8,7 @@ from imagegate.coverage.gopath import BadPatternError, base, has_wildcards, insi
 from imagegate.coverage.placing import (
     BuildFailureError,
     Job,
+    NotKnownError,
     becloud_below,
     exists_for_sure,
     follow,
@@ -88,7 +89,10 @@ def _copy_one(job: Job, written: str, image: Node) -> None:
     existing = exists_for_sure(image, target)
     into = existing is not None and existing.kind is Kind.DIRECTORY
     if into or job.destination.endswith("/"):
-        target = f"{target}/{base(written)}" if target else base(written)
+        name = base(written)
+        if name == ".":
+            raise NotKnownError(f"`{written}` is put in the place of the folder that it goes into")
+        target = f"{target}/{name}" if target else name
     make_directories(image, split(target)[0].rstrip("/"))
     put(image, target, image_node(job, node, path))
 

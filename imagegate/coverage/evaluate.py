@@ -328,6 +328,8 @@ class _Evaluator:
         """Return the absolute destination and whether it is written as a directory."""
         written = operation.destination
         dotted = self._profile.frontend.dot_is_directory
+        if self._profile.family is Family.BUILDAH and not written.startswith("/"):
+            dotted = True  # openshift/imagebuilder, `makeAbsolute`: in every version
         into = written.endswith("/") or (dotted and written.endswith("/."))
         if not written.startswith("/"):
             if operation.workdir is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from imagegate.coverage.gopath import BadPatternError, join, match, split
-from imagegate.coverage.placing import BuildFailureError
 from imagegate.coverage.tree import Kind, LinkLoopError, Node, lookup, resolve
 
 
@@ -62,8 +61,8 @@ def go_glob(root: Node, pattern: str) -> list[str]:
         for entry in sorted(node.children):
             try:
                 matched = match(name, entry)
-            except BadPatternError as refused:
-                raise BuildFailureError(f"`{pattern}`: {refused}") from refused
+            except BadPatternError:
+                return []  # a broken pattern is one that matches nothing
             if matched:
                 found.append(f"{folder}/{entry}" if folder else entry)
     return found

@@ -183,7 +183,7 @@ def test_a_tag_that_moved_in_a_real_registry_is_told(
 def test_a_failing_step_shows_what_the_engine_said_and_leaves_no_layout(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site.template("FROM {{ base }}\nRUN echo what went wrong here && exit 3\n")
+    site.template(PACKAGED + "RUN echo what went wrong here && exit 3\n")
 
     assert docker_build(site) == 3
 
