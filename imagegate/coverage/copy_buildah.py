@@ -78,7 +78,10 @@ def copy(job: Job, image: Node) -> None:
         items = found[written]
         copied = 0
         for item in items or ():
-            for again in _globbed_again(job, item):
+            globbed = _globbed_again(job, item)
+            if work.plan.rename and len(globbed) > 1:
+                raise BuildFailureError(f"`{written}`: one name for {len(globbed)} files")
+            for again in globbed:
                 copied += _copy_item(work, written, again)
         if items and not copied:
             raise BuildFailureError(

@@ -88,8 +88,14 @@ class References:
 
         They fail a build, in Docker even in stages that nobody needs.
         """
-        lazy = self._profile.family is Family.BUILDAH
-        for stage in [self._stages[index] for index in sorted(needed)] if lazy else self._stages:
+        if self._profile.family is Family.BUILDAH:
+            looked_at = [self._stages[index] for index in sorted(needed)]
+        elif self._profile.family is Family.CLASSIC:
+            # it goes from stage to stage and ends with the target
+            looked_at = list(self._stages[: max(needed) + 1])
+        else:
+            looked_at = list(self._stages)
+        for stage in looked_at:
             for line, index in self._of(stage):
                 if index >= len(self._stages):
                     yield line, f"invalid stage index `{index}`"

@@ -286,6 +286,8 @@ class StageReader:
                 # only the platform or a --build-arg of the real build gives it a value
                 if name in PLATFORM_ARGS or not self._args_complete:
                     scope.uncertain.add(name)
+                if self._profile.family is Family.CLASSIC:
+                    scope.args.pop(name, None)  # declared again without a value, it has none
                 continue
             if self._frontend.arg_beats_env:
                 scope.env[name] = value
