@@ -24,6 +24,8 @@ PRELOAD = "etc/ld.so.preload"
 CACHE = "etc/ld.so.cache"
 _CONFIGS = re.compile(r"etc/ld\.so\.(?:conf|preload)|(?:.*/)?ld\.so\.conf\.d/[^/]+")
 _INCLUDE_LIMIT = 64
+# glibc, sysdeps/x86_64/dl-hwcaps-subdirs.c; aarch64 has none
+_CAPABILITIES = {"x86-64": ("x86-64-v4", "x86-64-v3", "x86-64-v2")}
 # GNU triplets of the multiarch folders (Debian policy, "Multiarch")
 TRIPLETS = {"aarch64": "aarch64-linux-gnu", "x86-64": "x86_64-linux-gnu"}
 
@@ -91,11 +93,21 @@ class Loader:
         if preloaded is not None:
             return preloaded
         for because, folders in self._steps(requester):
-            for folder in folders:
+            for folder in self._with_capable(folders):
                 path = self._fitting(f"{folder}/{soname}")
                 if path is not None:
                     return Loaded(path=path, because=f"{because} `/{folder}`")
         return Loaded(path="", because="no folder that is searched has it")
+
+    def _with_capable(self, folders: Sequence[str]) -> Iterator[str]:
+        """Put before each folder its ``glibc-hwcaps`` for processors that can do more (ld.so(8)).
+
+        Which of them count is the host's; the one that comes first where all count is taken.
+        """
+        for folder in folders:
+            for level in _CAPABILITIES.get(self._machine, ()):
+                yield f"{folder}/glibc-hwcaps/{level}"
+            yield folder
 
     def configured_copy(self, soname: str) -> Loaded:
         """Find a name in the folders that the image itself names, the default ones left out.
@@ -133,7 +145,11 @@ class Loader:
         for because, name in named:
             path = self._tree.resolve(name) if "/" in name else None
             if "/" not in name:
-                found = [self._fitting(f"{f}/{name}") for _, fs in self._steps(None) for f in fs]
+                found = [
+                    self._fitting(f"{folder}/{name}")
+                    for _, folders in self._steps(None)
+                    for folder in self._with_capable(folders)
+                ]
                 path = next((one for one in found if one is not None), None)
             if path is not None and self._answers_to(path, name, soname):
                 return Loaded(path=path, because=because)

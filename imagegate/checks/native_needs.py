@@ -10,6 +10,8 @@ import posixpath
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from imagegate.oci.tar import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -67,10 +69,14 @@ def _sonames_to_follow(evidence: Evidence) -> set[str] | None:
         return None
     needed = {soname for file in base.elf for soname in file.needed}
     touched = {posixpath.basename(change.path) for change in evidence.changes}
-    # a folder that became a link, or a link that leads elsewhere, moves whatever lies behind it
+    # a link that leads to a folder, or led to one, moves whatever lies behind it
     for change in evidence.changes:
         if change.before is not None and (change.before.target or change.after is None):
             return None
+        if change.after is not None and change.after.target:
+            behind = evidence.tree.get(evidence.tree.resolve(change.path) or "")
+            if behind is not None and behind.kind is Kind.DIRECTORY:
+                return None
     return needed & touched
 
 

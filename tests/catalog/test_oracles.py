@@ -24,6 +24,7 @@ from imagegate.catalog.startup import search_order
 from imagegate.catalog.system import OWNERSHIP_INTERESTS, ownership
 from imagegate.oci.tar import Kind, scan_tar
 from imagegate.rootfs import FileTree, Node, SortedIndex, ancestors
+from tests.images import tar
 
 if TYPE_CHECKING:
     from imagegate.facts import ElfFile, Facts
@@ -278,6 +279,29 @@ def test_the_loader_finds_what_ldd_finds() -> None:
         if compared > 60:
             break
     assert compared > 50
+
+
+def test_a_folder_for_capable_processors_comes_first_where_ldd_says_so(tmp_path: Path) -> None:
+    """Every x86-64 processor of the last ten years knows level 2; aarch64 has no levels."""
+    program = Path("/bin/ls")
+    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LD_LIBRARY_PATH": str(tmp_path)}
+    asked = ["ldd", str(program)]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=True, env=env).stdout
+    soname, real = re.findall(r"(lib(?!c\.)\S+) => (/\S+)", shown)[0]
+    inside = f"{tmp_path}/glibc-hwcaps/x86-64-v2"
+    Path(inside).mkdir(parents=True)
+    for folder in (str(tmp_path), inside):
+        shutil.copy(real, f"{folder}/{soname}")
+    shown = subprocess.run(asked, capture_output=True, text=True, check=True, env=env).stdout
+    said = dict(re.findall(r"(\S+) => (/\S+)", shown))
+
+    copies = {f"{folder}/{soname}"[1:]: b"copy" for folder in (str(tmp_path), inside)}
+    tree = FileTree()
+    tree.apply(scan_tar([tar(dict(copies))]), 1)
+    machine = {"x86_64": "x86-64", "aarch64": "aarch64"}[os.uname().machine]
+    loader = Loader(tree, [], {"LD_LIBRARY_PATH": str(tmp_path)}, [], machine)
+
+    assert f"/{loader.find(soname, None).path}" == said[soname]
 
 
 def _elf(path: Path) -> ElfFile | None:

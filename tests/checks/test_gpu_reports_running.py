@@ -19,7 +19,7 @@ from tests.checks.test_gpu_reports import (
     nccl,
 )
 from tests.elf import X86_64, library
-from tests.images import Link
+from tests.images import Layer, Link
 from tests.judging import SITE, Case, dist, failed, found, noted
 
 if TYPE_CHECKING:
@@ -480,6 +480,33 @@ def test_a_library_of_the_base_gets_another_of_what_it_needs(
     assert moved.subject == "libstdc++.so.6"
     assert moved.locked == f"/{LIB}/libstdc++.so.6"
     assert "`/opt/app/libapp.so` of the base loads" in moved.message
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"opt/app/first": Link("/opt/other")},
+        [
+            ("opt/app/first/.keep", ""),
+            ("opt/app/first/libstdc++.so.6", Link("/opt/other/libstdc++.so.6")),
+        ],
+    ],
+    ids=["a folder that is a link", "a link in a folder"],
+)
+def test_a_link_puts_another_folder_of_the_base_first(added: Layer, tmp_path: Path) -> None:
+    """ld.so(8): DT_RUNPATH is searched in order; nothing of the layer is a library here."""
+    base = {
+        **STDCPP,
+        "opt/other/libstdc++.so.6": OTHER_STDCPP,
+        "opt/app/libapp.so": library(
+            soname="libapp.so", needed=("libstdc++.so.6",), runpath="$ORIGIN/first"
+        ),
+    }
+    moved = found(Case(base=base, added=[added]).judge(tmp_path), "native.pins/needs-another")
+    assert (moved.locked, moved.found) == (
+        f"/{LIB}/libstdc++.so.6",
+        "/opt/other/libstdc++.so.6",
+    )
 
 
 def test_what_is_needed_and_was_nowhere_before_may_be_brought(tmp_path: Path) -> None:
