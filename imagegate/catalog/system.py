@@ -49,12 +49,13 @@ INTERESTS = (
     ),
     Interest(name="conda meta", pattern=_CONDA_META, marks=("conda-meta/",), keep=WholeText),
 )
+_DIVERTED = Interest(
+    name="dpkg diversions", pattern=re.compile(_DIVERSIONS), marks=(_DATABASE,), keep=WholeText
+)
 # who owns which file is asked once, when a base is locked
 OWNERSHIP_INTERESTS = (
     Interest(name="dpkg listing", pattern=_LISTING, marks=(_DATABASE,), keep=WholeText),
-    Interest(
-        name="dpkg diversions", pattern=re.compile(_DIVERSIONS), marks=(_DATABASE,), keep=WholeText
-    ),
+    _DIVERTED,
 )
 
 
@@ -86,12 +87,7 @@ def content_interests(compared: Callable[[str], object | None]) -> tuple[Interes
             marks=(_DATABASE,),
             keep=WholeText,
         ),
-        Interest(
-            name="dpkg diversions",
-            pattern=re.compile(_DIVERSIONS),
-            marks=(_DATABASE,),
-            keep=WholeText,
-        ),
+        _DIVERTED,
         Interest(name="md5", keep=Md5, unless=lambda path: compared(path) is not None),
     )
 

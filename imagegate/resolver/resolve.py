@@ -190,7 +190,7 @@ def _unpublished(question: Question, folder: Path) -> ResolveError | None:
         "the requirements cannot be resolved, with or without the base: no configured index has a "
         f"wheel that fits for {'; '.join(missing)}",
         hint="an index may be missing: add the publisher's with `--extra-index-url` in pip's "
-        "configuration (`pip config set global.extra-index-url …`) or in requirements.in",
+        "configuration (`pip config set global.extra-index-url …`)",
     )
 
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     from imagegate.usecases.coverage import Request
 
+# Git LFS specification, "The Pointer": a pointer is shorter than this
 _LFS_HEADER = b"version https://git-lfs.github.com/spec/v1"
-
-
 _LFS_LARGEST = 1024
 
 
