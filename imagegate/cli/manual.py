@@ -131,10 +131,12 @@ MANUALS = {
     ),
     "inspect": Manual(
         examples=(
-            ("imagegate inspect oci:build/glm", "a layout"),
+            ("imagegate inspect glm", "a recipe's build; its lock tells what the base holds"),
+            ("imagegate inspect oci:FOLDER", "a layout"),
             ("imagegate inspect docker-daemon:glm --format json", "an image of docker, as data"),
         ),
         exits=(("0", "printed"), _USAGE, _JUDGED, INTERRUPTED),
+        files=(*_WORKSPACE, _LAYOUT),
         environment=(_DOCKER, *_ACCOUNTS),
     ),
     "diff": Manual(
