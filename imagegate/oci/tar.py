@@ -14,11 +14,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from imagegate.errors import ImageError
-from imagegate.oci.tarattributes import attributes_of
+from imagegate.oci.tarattributes import Damage, attributes_of
 from imagegate.oci.tarcursor import Cursor
 from imagegate.oci.tarheader import (
     BLOCK,
-    Damage,
     check_sum,
     decimal,
     link_text,

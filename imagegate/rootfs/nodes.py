@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from imagegate.oci.tar import Kind, TarEntry
 
 _CAPABILITY = "security.capability"
+_NO_ATTRIBUTES: tuple[str, tuple[tuple[str, str], ...]] = ("", ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +110,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 def node_of(entry: TarEntry, layer: int) -> Node:
     """Return what an entry that is no hard link puts into the tree."""
-    capabilities, attributes = "", ()
-    if entry.xattrs:
-        capabilities, attributes = attributes_of(entry)
+    capabilities, attributes = attributes_of(entry) if entry.xattrs else _NO_ATTRIBUTES
     return Node(
         path=entry.path,
         kind=entry.kind,
