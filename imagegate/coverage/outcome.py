@@ -31,11 +31,15 @@ class Asset:
     Attributes:
         model: name of the recipe.
         path: path in the context.
-        folder: the recipe's folder in the context.
+        folder: the recipe's folder in the context; of a single file, the one that it lies in.
         expected: absolute path in the image, or ``None`` when nobody said it.
         tracked: git tracks it; ``None`` when that is not known.
         gitignored: git is told to leave it alone.
         pointer: its content is a Git LFS pointer and not the asset.
+        tail: what is kept of its path below the place where all of its group go.
+        group: what asked for it; the members of a group are expected beside each other.
+        single: it was asked for as a file, not as part of a folder.
+        submodule: it stands for a submodule that is not checked out.
     """
 
     model: str
@@ -45,11 +49,20 @@ class Asset:
     tracked: bool | None = None
     gitignored: bool = False
     pointer: bool = False
+    tail: str = ""
+    group: str = ""
+    single: bool = False
+    submodule: bool = False
 
     @property
     def inner(self) -> str:
         """Its path inside the recipe's folder."""
         return self.path.removeprefix(self.folder).lstrip("/")
+
+    @property
+    def kept(self) -> str:
+        """What its path ends with wherever its group is copied to as it is."""
+        return self.tail or f"{self.model}/{self.inner}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

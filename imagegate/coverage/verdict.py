@@ -81,23 +81,25 @@ def expect(evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
     A recipe folder that ends as ``<root>/<model>`` in the image votes for ``<root>``; where the
     recipes agree, the missing ones are expected there too.
     """
-    votes: Counter[str] = Counter()
+    votes: dict[str, Counter[str]] = {}
     by_path = _by_path(assets)
     for path, node in walk(evaluation.image):
         origin = node.origin
         if origin is None or origin.context or origin.member:
             continue
         for asset in by_path.get(origin.path, ()):
-            tail = f"/{asset.model}/{asset.inner}"
+            tail = f"/{asset.kept}"
             if f"/{path}".endswith(tail):
-                votes[f"/{path}".removesuffix(tail)] += 1
-    if not votes:
-        return list(assets)
-    root = min(votes, key=lambda prefix: (-votes[prefix], prefix))
+                group = votes.setdefault(asset.group, Counter())
+                group[f"/{path}".removesuffix(tail)] += 1
+    roots = {
+        group: min(counted, key=lambda prefix: (-counted[prefix], prefix))
+        for group, counted in votes.items()
+    }
     return [
-        asset
-        if asset.expected is not None
-        else replace(asset, expected=f"{root}/{asset.model}/{asset.inner}")
+        replace(asset, expected=f"{roots[asset.group]}/{asset.kept}")
+        if asset.expected is None and asset.group in roots
+        else asset
         for asset in assets
     ]
 
@@ -193,8 +195,13 @@ class _Judge:
 
     def _in_context(self, asset: Asset) -> AssetVerdict | None:
         node = lookup(self._build.main.context.root, asset.path)
-        if node is None:
-            return self._say(asset, Outcome.NOT_IN_CONTEXT, "the context has no such file")
+        if node is None or asset.submodule:
+            missing = (
+                "it is a submodule that is not initialised: `git submodule update --init`"
+                if asset.submodule
+                else "the context has no such file"
+            )
+            return self._say(asset, Outcome.NOT_IN_CONTEXT, missing)
         if self._real(asset.path) is None:
             return self._say(asset, Outcome.DANGLING, f"it points to `{node.target}`")
         return None
