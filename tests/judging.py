@@ -21,7 +21,7 @@ from imagegate.sources import open_image
 from imagegate.usecases.gate import judge
 from imagegate.usecases.lock import read_base
 from imagegate.usecases.ports import Silent
-from imagegate.verdict import Finding, Severity, Verdict
+from imagegate.verdict import Finding, ImageVerdict, Severity
 from imagegate.workspace import RecipeState
 from tests.images import BuiltImage, Content, ImageBuilder, Layer, tar, write_layout
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.lock import Lock
     from imagegate.rootfs import Node
 
@@ -113,11 +113,11 @@ class Case:
             image.layer(layer, step)
         return built, image.build()
 
-    def judge(self, folder: Path, *, today: date = TODAY) -> Verdict:
+    def judge(self, folder: Path, *, today: date = TODAY) -> ImageVerdict:
         """Lock the base, write the image, judge it."""
         return self.evidence(folder, today=today)[0]
 
-    def evidence(self, folder: Path, *, today: date = TODAY) -> tuple[Verdict, Evidence]:
+    def evidence(self, folder: Path, *, today: date = TODAY) -> tuple[ImageVerdict, Evidence]:
         """Return what was judged beside the verdict."""
         base, image = self.images()
         state = self.state(base)
@@ -196,17 +196,17 @@ class Case:
         return wheels, nodes
 
 
-def failed(verdict: Verdict) -> set[str]:
+def failed(verdict: ImageVerdict) -> set[str]:
     """The codes of everything that fails the verdict."""
     return {finding.code for finding in verdict.failures}
 
 
-def noted(verdict: Verdict) -> set[str]:
+def noted(verdict: ImageVerdict) -> set[str]:
     """The codes of everything that is only said."""
     return {f.code for f in verdict.findings if f.severity is Severity.NOTE}
 
 
-def found(verdict: Verdict, code: str, subject: str | None = None) -> Finding:
+def found(verdict: ImageVerdict, code: str, subject: str | None = None) -> Finding:
     """The one finding of a code."""
     every = [f for f in verdict.findings if f.code == code and subject in (None, f.subject)]
     assert len(every) == 1, [(f.code, f.subject) for f in verdict.findings]

@@ -94,7 +94,7 @@ def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 def complete_check(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a check's id in the shell."""
-    from imagegate.checks import CHECKS
+    from imagegate.checks.image import CHECKS
 
     return [check.id for check in CHECKS if check.id.startswith(incomplete)]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from imagegate.engines.container.tools import EngineName
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
 
 
@@ -157,7 +157,7 @@ def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[s
     Raises:
         UsageError: no check has such a name, or nothing would be left to run.
     """
-    from imagegate.checks import CHECKS
+    from imagegate.checks.image import CHECKS
     from imagegate.errors import UsageError
 
     known = [check.id for check in CHECKS]
@@ -183,7 +183,7 @@ def _judged(
     *,
     insecure: bool,
     probe_with: EngineName | None,
-) -> list[Verdict]:
+) -> list[ImageVerdict]:
     from imagegate import __version__
     from imagegate.usecases.verify import verify_recipe
 
@@ -233,7 +233,7 @@ def _attested(
     max_age: float,
     *,
     insecure: bool,
-) -> list[Verdict]:
+) -> list[ImageVerdict]:
     from imagegate.signing.keys import read_verifier
     from imagegate.usecases.attested import verify_attested
 
@@ -253,7 +253,7 @@ def _attested(
     ]
 
 
-def write_job_summary(verdicts: Sequence[Verdict]) -> None:
+def write_job_summary(verdicts: Sequence[ImageVerdict]) -> None:
     """Add the report to the job's summary, where GitHub Actions asks for one."""
     from imagegate import __version__
     from imagegate.report.formats import render

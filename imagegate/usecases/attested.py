@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from imagegate.oci.image import Image
     from imagegate.signing.keys import Verifier
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
 
@@ -37,7 +37,7 @@ def verify_attested(
     max_age: timedelta,
     reporter: Reporter,
     insecure: bool = False,
-) -> Verdict:
+) -> ImageVerdict:
     """Take a stored verdict on a recipe's image if it counts, and judge the image otherwise.
 
     Args:
@@ -86,7 +86,7 @@ class AttestedVerdict:
         verified_at: when it was given.
     """
 
-    verdict: Verdict
+    verdict: ImageVerdict
     pins: Mapping[str, str]
     verified_at: datetime
 
@@ -161,7 +161,7 @@ def attested_verdict(
     )
 
 
-def _same(verdict: Verdict, expected: Expectation) -> bool:
+def _same(verdict: ImageVerdict, expected: Expectation) -> bool:
     """Require of the details what was required of the summary."""
     judged = {report.check for report in verdict.reports}
     return (

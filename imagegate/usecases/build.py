@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from imagegate.lock import Lock, LockedWheel
     from imagegate.oci.image import ImageSource, Layer
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
 
@@ -45,7 +45,7 @@ class BuildOutcome:
     layout: Path
     report: Path
     composition: Composition
-    verdict: Verdict
+    verdict: ImageVerdict
 
 
 def build_recipe(

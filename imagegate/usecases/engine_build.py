@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from imagegate.oci.image import ImageSource
     from imagegate.recipe import Recipe
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
 
 
@@ -77,7 +77,7 @@ class EngineOutcome:
     report: Path
     digest: Digest
     identity: str
-    verdict: Verdict
+    verdict: ImageVerdict
 
 
 def build_with_engine(

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from imagegate.catalog import new_collector, read_facts, secrets, system
-from imagegate.checks import CHECKS, waivers
-from imagegate.checks.evidence import BaseLayer, Evidence, Proof
+from imagegate.checks.image import CHECKS, waivers
+from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
 from imagegate.oci.layer import read_layer
 from imagegate.rootfs import FileTree
 from imagegate.usecases.merged import find_changes, merge_facts
-from imagegate.verdict import Cost, Verdict, accept
+from imagegate.verdict import Cost, ImageVerdict, accept
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -45,7 +45,7 @@ def judge(
     copying: Copying,
     today: date,
     skip: Collection[str] = (),
-) -> tuple[Verdict, Evidence]:
+) -> tuple[ImageVerdict, Evidence]:
     """Judge an image by a recipe and its lock.
 
     Reads the manifest, the config and the added layers. A layer of the base is read only where
@@ -98,8 +98,8 @@ def judge(
         total=sum(layer.descriptor.size for layer in image.layers if layer.descriptor),
         base_layers_read=meter.base_layers,
     )
-    verdict = Verdict(
-        recipe=state.recipe.name,
+    verdict = ImageVerdict(
+        subject=state.recipe.name,
         image=image.digest,
         location=image.location,
         platform=str(image.config.platform),

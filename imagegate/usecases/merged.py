@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from imagegate.catalog.native import links as native_links
-from imagegate.checks.evidence import Change
+from imagegate.checks.image.evidence import Change
 from imagegate.facts import Distribution, Facts
 
 if TYPE_CHECKING:

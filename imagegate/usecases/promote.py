@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from imagegate.signing.keys import BundleSigner, Signer, Verifier
     from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
 
@@ -44,7 +44,7 @@ class PromoteOutcome:
         moved: what pushing moved.
     """
 
-    verdict: Verdict
+    verdict: ImageVerdict
     profile: Path | None
     pushed: Reference | None = None
     moved: Moved | None = None

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import date
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
     from imagegate.lock import Lock
     from imagegate.oci.image import ImageSource
     from imagegate.sources.registry import Clock
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
 
@@ -37,7 +37,7 @@ def verify_recipe(
     insecure: bool = False,
     probe_with: EngineName | None = None,
     clock: Clock | None = None,
-) -> tuple[Verdict, Evidence]:
+) -> tuple[ImageVerdict, Evidence]:
     """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
     Args:
@@ -72,14 +72,14 @@ def verify_recipe(
 
 
 def _probed(
-    verdict: Verdict,
+    verdict: ImageVerdict,
     evidence: Evidence,
     source: ImageSource,
     engine_name: EngineName,
     reporter: Reporter,
-) -> Verdict:
+) -> ImageVerdict:
     """Run the judged image, by its id, and add what it says to the verdict."""
-    from imagegate.checks.probe import PROBE
+    from imagegate.checks.image.probe import PROBE
     from imagegate.engines.container.detect import find_engine
     from imagegate.engines.container.probe import identities_of, probe, pull
     from imagegate.sources.registry import RegistrySource, is_loopback

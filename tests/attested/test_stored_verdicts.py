@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
@@ -90,7 +90,9 @@ class Scene:
         """Store statements that this key, or another, signs, whatever they say."""
         publish(self.store, self.subject, statements, signer or self.signer, created="2026")
 
-    def ask(self, *, now: datetime = NOW, signer: KeySigner | None = None) -> tuple[Verdict, Heard]:
+    def ask(
+        self, *, now: datetime = NOW, signer: KeySigner | None = None
+    ) -> tuple[ImageVerdict, Heard]:
         heard = Heard()
         verdict = verify_attested(
             self.workspace,

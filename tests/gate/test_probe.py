@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 
 from imagegate.catalog.freeze import freeze
-from imagegate.checks.evidence import Evidence, LoadedLibrary, Observation
-from imagegate.checks.probe import PROBE
+from imagegate.checks.image.evidence import Evidence, LoadedLibrary, Observation
+from imagegate.checks.image.probe import PROBE
 from imagegate.facts import LoaderFile
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent

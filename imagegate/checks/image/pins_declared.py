@@ -11,7 +11,8 @@ from packaging.version import InvalidVersion, Version
 
 from imagegate.catalog.native import spelled
 from imagegate.catalog.system import DPKG, is_installed
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of, present_components
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, key_of, present_components
 
 if TYPE_CHECKING:
     from imagegate.facts import Facts
@@ -174,4 +175,5 @@ CHECK = Check(
     why="some versions are known to give wrong numbers; a pin in words alone does not keep them out",
     fix="build on a base with the pinned version, or change the pin on purpose",
     judge=_judge,
+    revision=1,
 )

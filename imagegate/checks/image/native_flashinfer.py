@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,4 +204,5 @@ CHECK = Check(
     why="a part of another version fails at import or runs kernels with another interface",
     fix="install all parts of one version; do not turn the version check off",
     judge=_judge,
+    revision=1,
 )

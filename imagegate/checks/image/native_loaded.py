@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.native import is_watched, spelled
 from imagegate.catalog.requirements import installed
-from imagegate.checks.native_needs import judge_driver, judge_needs, judge_others, judge_plugins
+from imagegate.checks.image.native_needs import (
+    judge_driver,
+    judge_needs,
+    judge_others,
+    judge_plugins,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from imagegate.catalog.loader import Loaded, Loader
-    from imagegate.checks.evidence import Evidence, Findings
+    from imagegate.checks.check import Findings
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.facts import ElfFile, Facts, NativeReading
     from imagegate.oci.documents import ContainerConfig
     from imagegate.rootfs import FileTree

@@ -11,7 +11,8 @@ from imagegate.catalog.requirements import (
     installed,
     marker_environment,
 )
-from imagegate.checks.evidence import Check, Evidence, Findings, command_of, command_words, key_of
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, command_of, command_words, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,4 +103,5 @@ CHECK = Check(
     why="a distribution that was installed past its dependents fails at import or behaves otherwise",
     fix="resolve the layer against the base as fixed; `imagegate lock` does",
     judge=_judge,
+    revision=1,
 )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.freeze import freeze, same_origin
 from imagegate.catalog.python import recorded_files
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of, label_of
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, key_of, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -191,4 +192,5 @@ CHECK = Check(
     why="a pin that moves changes numbers or hangs collectives; nothing fails to build",
     fix="resolve the layer against the base as fixed; `imagegate lock` does",
     judge=_judge,
+    revision=1,
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.checks.check import Check, Findings
 from imagegate.verdict import NOT_WAIVABLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.verdict import CheckReport, Waiver
 
 _ID = "waivers.match"
@@ -75,12 +76,11 @@ def with_unused(
         valid = waiver.base == base and waiver.expires >= evidence.today
         check = waiver.code.partition("/")[0]
         if valid and waiver not in used and check not in NOT_WAIVABLE and check not in skipped:
-            wanted = waiver.path or f"{waiver.locked} to {waiver.found}"
             findings.fail(
                 "matches-nothing",
                 waiver.subject,
                 f"the waiver of `{waiver.code}` matches no finding: {waiver.reason}",
-                locked=wanted,
+                locked=waiver.about,
                 found="no such finding",
                 hint="take it out; a waiver is exact, and what it accepted is not there",
             )
@@ -93,4 +93,5 @@ CHECK = Check(
     why="a waiver that outlives its reason accepts what nobody looked at",
     fix="take it out of image.toml, or give it again with the reason of today",
     judge=_judge,
+    revision=1,
 )

@@ -1,19 +1,17 @@
-"""``base.digest`` and ``base.annotations``: is this the base that was locked."""
+"""``base.digest``: is this the base that was locked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import BaseLayer, Check, Evidence, Findings, Proof
-from imagegate.errors import UsageError
-from imagegate.oci.documents import BASE_DIGEST, BASE_NAME
-from imagegate.oci.reference import Reference
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 
 if TYPE_CHECKING:
     from imagegate.verdict import CheckReport
 
 
-def _judge_digest(evidence: Evidence) -> CheckReport:
+def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("base.digest")
     lock, recipe = evidence.lock, evidence.recipe
     compared = [_compare_platform(evidence, findings)]
@@ -113,69 +111,11 @@ def _judge_layer(layer: BaseLayer, evidence: Evidence, findings: Findings) -> No
         )
 
 
-def _judge_annotations(evidence: Evidence) -> CheckReport:
-    findings = Findings("base.annotations")
-    manifest = evidence.image.manifest
-    labels = (evidence.image.config.config.labels if evidence.image.config.config else None) or {}
-    claims = [
-        ("annotation", (manifest.annotations if manifest else None) or {}),
-        ("label", labels),
-    ]
-    compared: list[str] = []
-    for kind, values in claims:
-        if BASE_DIGEST in values:
-            _compare_digest(evidence, findings, kind, values[BASE_DIGEST])
-            compared.append(f"{kind} {BASE_DIGEST}: found={values[BASE_DIGEST]}")
-        if BASE_NAME in values:
-            _compare_name(evidence, findings, kind, values[BASE_NAME])
-            compared.append(f"{kind} {BASE_NAME}: found={values[BASE_NAME]}")
-    if compared:
-        return findings.report(compared)
-    if evidence.lock.base.digest is not None:
-        findings.note("absent", "annotations", "the image does not say what its base is")
-    return findings.report((), nothing_because="the image carries no base annotations")
-
-
-def _compare_digest(evidence: Evidence, findings: Findings, kind: str, found: str) -> None:
-    base = evidence.lock.base
-    truths = {str(digest) for digest in (base.digest, base.index) if digest is not None}
-    if found not in truths:
-        findings.fail(
-            "digest-lies",
-            BASE_DIGEST,
-            f"the {kind} names another base than the locked one",
-            locked=base.digest or "scratch",
-            found=found,
-        )
-
-
-def _compare_name(evidence: Evidence, findings: Findings, kind: str, found: str) -> None:
-    expected = evidence.recipe.base.name if evidence.recipe.base is not None else "scratch"
-    try:
-        name = Reference.parse(found).name
-    except UsageError:
-        name = found
-    if name != expected:
-        findings.fail(
-            "name-lies",
-            BASE_NAME,
-            f"the {kind} names another base than the recipe",
-            locked=expected,
-            found=found,
-        )
-
-
-DIGEST = Check(
+CHECK = Check(
     id="base.digest",
     question="do recipe, lock and image agree on the base, and are its layers the image's first",
     why="a base that is another than the tested one carries other pins, whatever its name says",
     fix="build from the locked digest, or lock the new base on purpose",
-    judge=_judge_digest,
-)
-ANNOTATIONS = Check(
-    id="base.annotations",
-    question="do `org.opencontainers.image.base.*` tell the truth",
-    why="tools that rebase or scan believe them",
-    fix="let the build write them from the locked reference",
-    judge=_judge_annotations,
+    judge=_judge,
+    revision=1,
 )

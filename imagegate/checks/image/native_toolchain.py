@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.loader import TRIPLETS
 from imagegate.catalog.startup import SYSTEM_PREFIXES, prefix_of
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -320,4 +321,5 @@ CHECK = Check(
     why="kernels are compiled at the first request; a header that is missing stops serving then",
     fix="declare a link to the copy that the message names, or install the `-dev` package",
     judge=_judge,
+    revision=1,
 )

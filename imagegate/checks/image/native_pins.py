@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.components import BUNDLED
 from imagegate.catalog.native import component_of, is_watched
-from imagegate.checks.evidence import Change, Check, Evidence, Findings
-from imagegate.checks.native_loaded import judge_choices, judge_claims
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.native_loaded import judge_choices, judge_claims
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from imagegate.checks.image.evidence import Change, Evidence
     from imagegate.facts import NativeReading
     from imagegate.verdict import CheckReport
 
@@ -165,4 +166,5 @@ CHECK = Check(
     why="two nodes with different builds of one NCCL version hang in a collective",
     fix="find the step in the message; libraries come with the base, not with the layer",
     judge=_judge,
+    revision=1,
 )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.elf import version_number
 from imagegate.catalog.loader import TRIPLETS
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of, present_components
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, key_of, present_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,11 +80,26 @@ def _paths(evidence: Evidence) -> Iterable[str]:
 
 
 def _fail(
-    findings: Findings, evidence: Evidence, what: str, file: ElfFile, message: str, **more: object
+    findings: Findings,
+    evidence: Evidence,
+    what: str,
+    file: ElfFile,
+    message: str,
+    *,
+    locked: str = "",
+    found: str = "",
+    hint: str = "",
 ) -> None:
     node = evidence.tree.get(file.path)
-    place = evidence.place(file.path, node.layer if node else 0)
-    findings.fail(what, posixpath.basename(file.path), message, place=place, **more)
+    findings.fail(
+        what,
+        posixpath.basename(file.path),
+        message,
+        locked=locked,
+        found=found,
+        place=evidence.place(file.path, node.layer if node else 0),
+        hint=hint,
+    )
 
 
 def _judge_machine(file: ElfFile, evidence: Evidence, findings: Findings) -> None:
@@ -280,4 +296,5 @@ CHECK = Check(
     why="what is built for another one fails when it is loaded, long after the build",
     fix="choose the wheel for the image's platform; do not build it on another machine",
     judge=_judge,
+    revision=1,
 )

@@ -6,11 +6,12 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.startup import importable, module_at, module_path, modules_of
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.checks.check import Check, Findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.facts import StartupFile
     from imagegate.verdict import CheckReport
 
@@ -187,4 +188,5 @@ CHECK = Check(
     why="a `.pth`, a `sitecustomize` or a folder that is searched first replaces code without a trace",
     fix="remove the file or the variable, or bring the code in by a locked wheel",
     judge=_judge,
+    revision=1,
 )

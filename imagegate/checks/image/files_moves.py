@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import (
-    Change,
-    Check,
-    Evidence,
-    Findings,
-    is_distributions,
-    program_folders,
-)
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Change, Evidence, is_distributions, program_folders
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -245,4 +239,5 @@ CHECK = Check(
     why="a folder in the place of `/lib`, or a link that leads elsewhere, breaks what nothing lists",
     fix="find the step in the message and keep it from writing there",
     judge=_judge,
+    revision=1,
 )

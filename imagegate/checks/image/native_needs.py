@@ -1,6 +1,6 @@
 """What the base's libraries load for what they need, who brings a second NCCL, and plugins.
 
-A part of ``native.pins``: :mod:`imagegate.checks.native_loaded` follows torch and vLLM, here every
+A part of ``native.pins``: :mod:`imagegate.checks.image.native_loaded` follows torch and vLLM, here every
 other file of the base is followed, so that a library put into an earlier folder is seen.
 """
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from imagegate.catalog.loader import Loaded, Loader
-    from imagegate.checks.evidence import Evidence, Findings
-    from imagegate.checks.native_loaded import Choice
+    from imagegate.checks.check import Findings
+    from imagegate.checks.image.evidence import Evidence
+    from imagegate.checks.image.native_loaded import Choice
     from imagegate.facts import Facts
     from imagegate.rootfs import FileTree
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import Check, Evidence, Findings
-from imagegate.checks.workspace_state import asset_node
+from imagegate.checks.check import Findings
 from imagegate.coverage.outcome import Outcome
 from imagegate.verdict import Place
 
@@ -150,41 +149,3 @@ def _hint(copying: Copying, verdict: AssetVerdict) -> str:
     if verdict.outcome is Outcome.UNKNOWN:
         return "copy the model's folder behind the command that may change it"
     return f"let a COPY of `{copying.dockerfile}` bring the model's folder to its target"
-
-
-def _judge_context(evidence: Evidence) -> CheckReport:
-    if not evidence.lock.assets:
-        return Findings("copy.context").report((), nothing_because="the recipe has no assets")
-    return judge_context(evidence.copying)
-
-
-def _judge_coverage(evidence: Evidence) -> CheckReport:
-    if not evidence.lock.assets:
-        return Findings("copy.coverage").report((), nothing_because="the recipe has no assets")
-    present = {
-        asset.source
-        for asset in evidence.lock.assets
-        if (node := asset_node(evidence, asset)) is not None and node.sha256 == asset.sha256
-    }
-    return judge_coverage(evidence.copying, present)
-
-
-CONTEXT = Check(
-    id="copy.context",
-    question="where a Dockerfile builds the image: does every asset pass the ignore file, with its "
-    "content",
-    why="one line of an ignore file keeps a chat template from the builder, and some builders say "
-    "nothing or send it empty",
-    fix="let the ignore file through what the message names; `imagegate coverage --list-context` "
-    "prints what is sent and what is dropped by which line",
-    judge=_judge_context,
-)
-COVERAGE = Check(
-    id="copy.coverage",
-    question="where a Dockerfile builds the image: does a COPY bring every asset to its path, and "
-    "does it survive the instructions behind it",
-    why="a COPY line that is missing, flattens folders or stands in another stage gives an image "
-    "without the template, and the build passes",
-    fix="add the line that the message proposes; what a RUN may change is copied behind it",
-    judge=_judge_coverage,
-)

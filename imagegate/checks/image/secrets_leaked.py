@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.secrets import found_in, search_text
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.checks.check import Check, Findings
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.oci.documents import HistoryEntry
     from imagegate.verdict import CheckReport
 
@@ -27,6 +28,7 @@ def _judge(evidence: Evidence) -> CheckReport:
                 what,
                 f"a step of the image's history holds {what}",
                 found=what,
+                facts={"step": evidence.seal(step.created_by or "")},
                 hint=f"{_HINT}; pass it with `--mount=type=secret`",
             )
     settings = _added_settings(evidence)
@@ -37,6 +39,7 @@ def _judge(evidence: Evidence) -> CheckReport:
                 name,
                 f"the image's config holds {what}",
                 found=what,
+                facts={"setting": evidence.seal(text)},
                 hint=_HINT,
             )
     if unread:
@@ -77,8 +80,8 @@ def _search_files(evidence: Evidence, findings: Findings) -> tuple[int, int, int
                 change.path,
                 f"a file of an added layer holds: {what}",
                 locked="nothing",
-                found=after.sha256,
-                place=evidence.place(change.path, change.layer),
+                found=what,
+                place=evidence.place(change.path, change.layer, secret=True),
                 hint=_HINT,
             )
     return searched, by_hash, unread
@@ -99,10 +102,11 @@ def _search_buried(evidence: Evidence, findings: Findings) -> int:
         for what in found_in(content):
             findings.fail(
                 "buried",
-                sha256,
+                "a hidden file",
                 f"a file that a later layer deletes or replaces holds: {what}",
                 locked="nothing",
-                found=sha256,
+                found=what,
+                facts={"content": evidence.seal(sha256)},
                 hint=_HINT,
             )
     return count
@@ -139,4 +143,5 @@ CHECK = Check(
     why="an image is pulled by many; a layer that deletes a file does not take it out",
     fix="build with secret mounts, revoke what was in an image, and build again",
     judge=_judge,
+    revision=1,
 )

@@ -6,11 +6,10 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING
 
-from imagegate.checks.evidence import (
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import (
     DEFAULT_PATH,
-    Check,
     Evidence,
-    Findings,
     command_of,
     command_words,
     program_folders,
@@ -278,4 +277,5 @@ CHECK = Check(
     why="one variable chooses another library, another kernel, or turns a check off",
     fix="declare under `[config]` what is meant, and keep the build from setting the rest",
     judge=_judge,
+    revision=1,
 )

@@ -1,20 +1,22 @@
-"""``debian.pins`` and ``conda.pins``: are the system's packages what they were."""
+"""What ``debian.pins`` and ``conda.pins`` ask of their packages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.system import CONDA, DPKG, OTHER_DATABASES, altered, is_held, is_installed
-from imagegate.checks.evidence import Check, Evidence, Findings
+from imagegate.checks.check import Findings
 
 if TYPE_CHECKING:
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.facts import Facts, SystemPackage
     from imagegate.verdict import CheckReport
 
 _Key = tuple[str, str, str]
 
 
-def _judge(manager: str, check: str, evidence: Evidence) -> CheckReport:
+def judge_packages(manager: str, check: str, evidence: Evidence) -> CheckReport:
+    """Compare the packages of one manager with the base's."""
     findings = Findings(check)
     before, now = _by_key(manager, evidence.lock.base.facts), _by_key(manager, evidence.facts)
     for key, package in sorted(before.items()):
@@ -148,19 +150,3 @@ def _say_unread(evidence: Evidence, findings: Findings) -> None:
 def _layer_of(evidence: Evidence, path: str) -> int:
     node = evidence.tree.get(path)
     return node.layer if node is not None else evidence.tree.removed_by(path)
-
-
-DEBIAN = Check(
-    id="debian.pins",
-    question="is each Debian package of the base there with its version, architecture and state",
-    why="an upgrade on the way replaces libraries that the base was tested with, held ones too",
-    fix="find the step in the message; install by exact version and do not upgrade",
-    judge=lambda evidence: _judge(DPKG, "debian.pins", evidence),
-)
-CONDA_PINS = Check(
-    id="conda.pins",
-    question="is each package of the base's conda environments there with its version and build",
-    why="an environment that solves again moves packages that nobody asked for",
-    fix="install with `--freeze-installed`, or keep the layer out of the environment",
-    judge=lambda evidence: _judge(CONDA, "conda.pins", evidence),
-)

@@ -7,7 +7,8 @@ import struct
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import bytecode_source
-from imagegate.checks.evidence import Change, Check, Evidence, Findings, is_distributions
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Change, Evidence, is_distributions
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -154,4 +155,5 @@ CHECK = Check(
     why="a file replaced under an unchanged version is invisible to every list of versions",
     fix="find the step in the message and keep it from writing there",
     judge=_judge,
+    revision=1,
 )

@@ -13,12 +13,13 @@ from packaging.utils import canonicalize_name
 from imagegate.catalog.elfheader import machine_of
 from imagegate.catalog.loader import Loader
 from imagegate.catalog.startup import search_order
+from imagegate.checks.check import seal
 from imagegate.oci.documents import ContainerConfig
 from imagegate.rootfs import FileTree
-from imagegate.verdict import CheckReport, Finding, Place, Severity
+from imagegate.verdict import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import date
 
     from imagegate.catalog.collect import Collector
@@ -216,75 +217,46 @@ class Evidence:
         locked, found = self.lock.layer.get(path), self.tree.get(path)
         return locked.owner if locked and found and locked.same_content(found) else ""
 
-    def place(self, path: str, layer: int) -> Place:
-        """Say where in the image something is."""
+    def place(self, path: str, layer: int, *, secret: bool = False) -> Place:
+        """Say where in the image something is, and what stands there.
+
+        Args:
+            path: without leading slash, ``""`` for no path.
+            layer: the layer's number, 0 for none.
+            secret: whether what stands there is a credential, whose hash must not be guessed at.
+        """
+        content = self._content(path) if path else ""
+        if secret and content:
+            content = self.seal(content)
         found = next((one for one in self.image.layers if one.number == layer), None)
         if found is None:
-            return Place(path=path, layer=layer)
+            return Place(path=path, layer=layer, content=content)
         digest = found.descriptor.digest if found.descriptor else found.diff_id
-        return Place(path=path, layer=layer, layer_digest=str(digest), step=found.created_by)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One question of the gate.
-
-    Attributes:
-        id: stable name.
-        question: what it asks, one sentence.
-        why: what goes wrong where the answer is no.
-        fix: what a person does then.
-        judge: answers it.
-    """
-
-    id: str
-    question: str
-    why: str
-    fix: str
-    judge: Callable[[Evidence], CheckReport]
-
-
-class Findings:
-    """Collects the findings of one check."""
-
-    def __init__(self, check: str) -> None:
-        self._check = check
-        self._found: list[Finding] = []
-
-    def fail(self, what: str, subject: str, message: str, **more: object) -> None:
-        """Add a finding that fails the verdict; `what` is the second half of its code."""
-        self._add(Severity.FAIL, what, subject, message, more)
-
-    def note(self, what: str, subject: str, message: str, **more: object) -> None:
-        """Add a finding that is said and does not fail the verdict."""
-        self._add(Severity.NOTE, what, subject, message, more)
-
-    def report(self, compared: Iterable[str], *, nothing_because: str = "") -> CheckReport:
-        """Close the check."""
-        return CheckReport(
-            check=self._check,
-            compared=tuple(compared),
-            findings=tuple(self._found),
-            nothing_because=nothing_because,
+        return Place(
+            path=path,
+            layer=layer,
+            layer_digest=str(digest),
+            step=found.created_by,
+            content=content,
         )
 
-    def _add(
-        self, severity: Severity, what: str, subject: str, message: str, more: dict[str, object]
-    ) -> None:
-        place = more.get("place", Place())
-        assert isinstance(place, Place)
-        self._found.append(
-            Finding(
-                code=f"{self._check}/{what}",
-                severity=severity,
-                subject=subject,
-                message=message,
-                locked=str(more.get("locked", "")),
-                found=str(more.get("found", "")),
-                place=place,
-                hint=str(more.get("hint", "")),
-            )
-        )
+    def seal(self, value: str) -> str:
+        """Name a secret value so that nobody without the image can try values out.
+
+        The key is the image's config, to the byte: whoever could guess the value from this digest
+        could guess it from the image's id, which is the plain hash of the config and public.
+        """
+        return seal(value, self.image.config_bytes)
+
+    def _content(self, path: str) -> str:
+        """Say what stands at a path, for the digest of a finding."""
+        node = self.tree.get(path)
+        if node is None:
+            return "nothing"
+        return (
+            f"{node.kind.name} {node.mode:o} {node.uid}:{node.gid} {node.sha256}{node.target}"
+            f" {node.capabilities}"
+        ).rstrip()
 
 
 def command_of(settings: ContainerConfig) -> tuple[str, ...]:

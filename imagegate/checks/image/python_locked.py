@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.launchers import EntryPoint, parse_entry_points, parse_launcher
 from imagegate.catalog.python import bytecode_source, site_of
-from imagegate.checks.evidence import Change, Check, Evidence, Findings, key_of
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Change, Evidence, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -208,4 +209,5 @@ CHECK = Check(
     why="what is not locked was not resolved against the base and nobody has seen its bytes",
     fix="add it to requirements.in and lock again, or keep it out of the build",
     judge=_judge,
+    revision=1,
 )

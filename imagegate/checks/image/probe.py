@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from imagegate.catalog.freeze import freeze
-from imagegate.checks.evidence import Check, Evidence, Findings, key_of
-from imagegate.checks.native_loaded import nccl_choice
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import Evidence, key_of
+from imagegate.checks.image.native_loaded import nccl_choice
 
 if TYPE_CHECKING:
-    from imagegate.checks.evidence import Observation
+    from imagegate.checks.image.evidence import Observation
     from imagegate.verdict import CheckReport
 
 _NCCL = ("nccl", "version string")
@@ -168,4 +169,5 @@ PROBE = Check(
     why="a start-up hook or a path that nobody read can make Python see another distribution",
     fix="find what changes Python's path inside: PYTHONPATH, .pth files, sitecustomize",
     judge=_judge,
+    revision=1,
 )
