@@ -255,7 +255,7 @@ class Evidence:
             return "nothing"
         return (
             f"{node.kind.name} {node.mode:o} {node.uid}:{node.gid} {node.sha256}{node.target}"
-            f" {node.capabilities}"
+            f" {node.capabilities} {' '.join(f'{name}={value}' for name, value in node.attributes)}"
         ).rstrip()
 
 
