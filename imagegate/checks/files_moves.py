@@ -31,6 +31,14 @@ _IRREGULARITIES = {
         True,
         "an entry is written through a link; some runtimes replace the link by a folder",
     ),
+    "link-before-target": (
+        True,
+        "a hard link stands in front of what it names; runtimes link what is there at that moment",
+    ),
+    "link-attributes": (
+        True,
+        "a hard link changes mode, owner or attributes of the file that it names",
+    ),
     "file-as-parent": (True, "an entry has a file as its parent folder"),
 }
 
