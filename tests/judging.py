@@ -17,7 +17,7 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.tar import scan_tar
 from imagegate.recipe import parse_recipe
 from imagegate.rootfs import FileTree
-from imagegate.sources import open_image
+from imagegate.sources import Connection, open_image
 from imagegate.usecases.gate import judge
 from imagegate.usecases.lock import read_base
 from imagegate.usecases.ports import Silent
@@ -123,7 +123,7 @@ class Case:
         state = self.state(base)
         lock = self.lock(folder / "base", base, state)
         write_layout(folder / "image", image)
-        source = open_image(f"oci:{folder / 'image'}", platform=state.recipe.platform)
+        source = open_image(f"oci:{folder / 'image'}", Connection(platform=state.recipe.platform))
         return judge(state, lock, source, Silent(), copying=COMPOSED, today=today, skip=self.skip)
 
     def state(self, base: BuiltImage) -> RecipeState:
@@ -163,7 +163,7 @@ class Case:
     def lock_files(self, folder: Path, base: BuiltImage, state: RecipeState) -> dict[str, bytes]:
         """Return the files of the lock."""
         write_layout(folder, base)
-        source = open_image(f"oci:{folder}", platform=state.recipe.platform)
+        source = open_image(f"oci:{folder}", Connection(platform=state.recipe.platform))
         read = read_base(state.recipe, source, Silent())
         wheels, layer = self._wheels()
         parts = LockParts(

@@ -73,11 +73,11 @@ class Findings:
 
     def fail(self, what: str, subject: str, message: str, **said: Unpack[Said]) -> None:
         """Add a finding that fails the verdict; `what` is the second half of its code."""
-        self._add(Severity.FAIL, what, subject, message, **said)
+        self._add(Severity.FAIL, what, subject, message, said)
 
     def note(self, what: str, subject: str, message: str, **said: Unpack[Said]) -> None:
         """Add a finding that is said and does not fail the verdict."""
-        self._add(Severity.NOTE, what, subject, message, **said)
+        self._add(Severity.NOTE, what, subject, message, said)
 
     def compare(
         self, what: str, subject: str, message: str, *, known: bool, **said: Unpack[Said]
@@ -107,9 +107,9 @@ class Findings:
             said: as for :meth:`fail`.
         """
         if because:
-            self._add(Severity.NOTE, what, subject, f"{message}; {because}", **said)
+            self._add(Severity.NOTE, what, subject, f"{message}; {because}", said)
         else:
-            self._add(Severity.FAIL, what, subject, message, **said)
+            self._add(Severity.FAIL, what, subject, message, said)
 
     def report(self, compared: Iterable[str], *, nothing_because: str = "") -> CheckReport:
         """Close the check."""
@@ -120,41 +120,33 @@ class Findings:
             nothing_because=nothing_because,
         )
 
-    def _add(
-        self,
-        severity: Severity,
-        what: str,
-        subject: str,
-        message: str,
-        *,
-        locked: object = "",
-        found: object = "",
-        place: Place = _NOWHERE,
-        hint: str = "",
-        facts: Mapping[str, Fact] | None = None,
-        cause: str = "",
-    ) -> None:
-        sides = _apart(str(locked), str(found))
-        finding = Finding(
-            code=f"{self._check}/{what}",
-            severity=severity,
-            subject=subject,
-            message=message,
-            locked=sides[0],
-            found=sides[1],
-            place=place,
-            hint=hint,
-            about=digest_of(self._check, what, subject, sides, place, facts or {})
-            if severity is Severity.FAIL and self._check not in NOT_WAIVABLE
-            else None,
-            cause=cause,
+    def _add(self, severity: Severity, what: str, subject: str, message: str, said: Said) -> None:
+        if unknown := said.keys() - Said.__annotations__.keys():
+            raise TypeError(f"a finding says no {', '.join(sorted(unknown))}")
+        sides = _apart(str(said.get("locked", "")), str(said.get("found", "")))
+        place = said.get("place", _NOWHERE)
+        waivable = severity is Severity.FAIL and self._check not in NOT_WAIVABLE
+        code = f"{self._check}/{what}"
+        self._found.append(
+            Finding(
+                code=code,
+                severity=severity,
+                subject=subject,
+                message=message,
+                locked=sides[0],
+                found=sides[1],
+                place=place,
+                hint=said.get("hint", ""),
+                about=digest_of(code, subject, sides, place, said.get("facts", {}))
+                if waivable
+                else None,
+                cause=said.get("cause", ""),
+            )
         )
-        self._found.append(finding)
 
 
 def digest_of(
-    check: str,
-    what: str,
+    code: str,
     subject: str,
     sides: tuple[str, str],
     place: Place,
@@ -169,7 +161,7 @@ def digest_of(
     A value that nobody may guess goes into `facts` sealed (:func:`seal`), never as it is.
     """
     about = {
-        "code": f"{check}/{what}",
+        "code": code,
         "subject": subject,
         "locked": sides[0],
         "found": sides[1],

@@ -235,7 +235,7 @@ def test_megatron_bridge_3750_a_dependency_upgrades_one_of_three(
 
 def annotated(annotations: dict[str, str], labels: dict[str, str], folder: Path) -> ImageVerdict:
     """Judge an image whose manifest and labels say something of its base."""
-    from imagegate.sources import open_image
+    from imagegate.sources import Connection, open_image
     from imagegate.usecases.gate import judge
     from imagegate.usecases.ports import Silent
     from tests.judging import TODAY
@@ -249,7 +249,7 @@ def annotated(annotations: dict[str, str], labels: dict[str, str], folder: Path)
     for content in image.tars:
         builder.layer(content)
     write_layout(folder / "image", builder.build())
-    source = open_image(f"oci:{folder / 'image'}", platform=state.recipe.platform)
+    source = open_image(f"oci:{folder / 'image'}", Connection(platform=state.recipe.platform))
     return judge(state, lock, source, Silent(), copying=COMPOSED, today=TODAY)[0]
 
 

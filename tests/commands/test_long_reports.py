@@ -11,6 +11,7 @@ from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.verdict import CheckReport, Finding, ImageVerdict, Severity
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.judging import COMPOSED
 from tests.world import World
 
@@ -18,7 +19,7 @@ from tests.world import World
 def with_findings(world: World, *findings: Finding) -> ImageVerdict:
     workspace = Workspace(world.root)
     state = workspace.state("demo")
-    source = open_judged(workspace, state, None)
+    source = open_judged(calling(workspace), state, None)
     verdict, _ = judge(
         state,
         workspace.lock("demo"),

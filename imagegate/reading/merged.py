@@ -12,18 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from imagegate.lock import Lock
-    from imagegate.rootfs import FileTree
+    from imagegate.rootfs import FileTree, PathIndex
 
 
-def find_changes(lock: Lock, tree: FileTree, *, is_prefix: bool) -> tuple[Change, ...]:
+def find_changes(base: PathIndex, tree: FileTree, *, is_prefix: bool) -> tuple[Change, ...]:
     """List every path that differs from the base or was touched."""
     paths = set(tree.touched())
     if not is_prefix:
-        paths.update(node.path for node in lock.files)
+        paths.update(node.path for node in base.under(""))
     found = []
     for path in sorted(paths):
-        before, after = lock.files.get(path), tree.get(path)
+        before, after = base.get(path), tree.get(path)
         if before is None and after is None:
             continue
         layer = after.layer if after is not None else tree.removed_by(path)
