@@ -1,1 +1,0 @@
-"""What a builder makes of contexts and stages: one `builder.Builder`, a class a family."""

@@ -1,1 +1,0 @@
-"""Go's own rules, which every builder inherits: ``path/filepath`` and ``regexp``."""

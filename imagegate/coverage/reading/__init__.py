@@ -1,1 +1,0 @@
-"""What a Dockerfile says: lines, words and variables, up to stages of expanded operations."""

@@ -1,1 +1,0 @@
-"""What the commands of a RUN may do to files, from their text."""
