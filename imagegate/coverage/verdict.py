@@ -90,16 +90,15 @@ def expect(evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
         for asset in by_path.get(origin.path, ()):
             tail = f"/{asset.kept}"
             if f"/{path}".endswith(tail):
-                group = votes.setdefault(asset.group, Counter())
-                group[f"/{path}".removesuffix(tail)] += 1
+                votes.setdefault(asset.group, Counter())[f"/{path}".removesuffix(tail)] += 1
     roots = {
-        group: min(counted, key=lambda prefix: (-counted[prefix], prefix))
-        for group, counted in votes.items()
+        group: min(found, key=lambda prefix: (-found[prefix], prefix))
+        for group, found in votes.items()
     }
     return [
-        replace(asset, expected=f"{roots[asset.group]}/{asset.kept}")
-        if asset.expected is None and asset.group in roots
-        else asset
+        asset
+        if asset.expected is not None or asset.group not in roots
+        else replace(asset, expected=f"{roots[asset.group]}/{asset.kept}")
         for asset in assets
     ]
 
@@ -195,13 +194,9 @@ class _Judge:
 
     def _in_context(self, asset: Asset) -> AssetVerdict | None:
         node = lookup(self._build.main.context.root, asset.path)
-        if node is None or asset.submodule:
-            missing = (
-                "it is a submodule that is not initialised: `git submodule update --init`"
-                if asset.submodule
-                else "the context has no such file"
-            )
-            return self._say(asset, Outcome.NOT_IN_CONTEXT, missing)
+        if node is None or asset.missing:
+            reason = asset.missing or "the context has no such file"
+            return self._say(asset, Outcome.NOT_IN_CONTEXT, reason)
         if self._real(asset.path) is None:
             return self._say(asset, Outcome.DANGLING, f"it points to `{node.target}`")
         return None

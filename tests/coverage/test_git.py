@@ -66,7 +66,7 @@ def test_a_submodule_that_is_not_checked_out_is_said(tmp_path: Path) -> None:
         state = git_state(clone, heads((pattern,)))
         assert state is not None
         found = find_assets((pattern,), (), read_context(clone), state)
-        assert [asset.path for asset in found.assets if asset.submodule] == ["recipes/up"]
+        assert [asset.path for asset in found.assets if asset.missing] == ["recipes/up"]
 
 
 def test_a_pattern_into_a_submodule_is_answered_from_there(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ _LFS_HEADER = b"version https://git-lfs.github.com/spec/v1"
 _LFS_LARGEST = 1024
 # git's own files are nobody's asset: a repository's folder, a submodule's `.git` file
 _GITS_OWN = ".git"
+_NOT_INITIALISED = "a submodule that is not initialised: `git submodule update --init`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +274,7 @@ def _asset(
             tail=tail,
             group=pattern.written,
             single=single,
-            submodule=submodule,
+            missing=_NOT_INITIALISED if submodule else "",
             tracked=tracked,
             gitignored=git is not None and not tracked and path not in git.untracked,
             pointer=is_pointer(context, path),
