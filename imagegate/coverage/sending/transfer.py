@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import (
+from imagegate.coverage.golang.paths import (
     BadPatternError,
     base,
     clean,
@@ -19,9 +19,9 @@ from imagegate.coverage.gopath import (
     match,
     split,
 )
-from imagegate.coverage.index import RuleIndex
-from imagegate.coverage.patterns import Rule, compile_rule
-from imagegate.coverage.profiles import Algorithm, Grammar
+from imagegate.coverage.sending.client import Algorithm, Grammar
+from imagegate.coverage.sending.index import RuleIndex
+from imagegate.coverage.sending.patterns import Rule, compile_rule
 from imagegate.coverage.tree import Kind, Node, directory
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import BadPatternError
+from imagegate.coverage.golang.paths import BadPatternError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

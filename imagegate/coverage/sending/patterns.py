@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import BadPatternError, check, clean, trim_space
-from imagegate.coverage.goregexp import compile_go
-from imagegate.coverage.profiles import Grammar
+from imagegate.coverage.golang.paths import BadPatternError, check, clean, trim_space
+from imagegate.coverage.golang.regexp import compile_go
+from imagegate.coverage.sending.client import Grammar
 
 if TYPE_CHECKING:
     import re

@@ -2,7 +2,7 @@
 
 ARG and ENV scopes differ between builders (`Frontend`): in BuildKit both live in one environment
 and the later line wins, in the classic builder and in buildah ENV always beats ARG. Nothing is
-copied here; what an operation does to a tree is `imagegate.coverage.evaluate`'s matter.
+copied here; what an operation does to a tree is `imagegate.coverage.building.evaluate`'s matter.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.copy_form import copy_problem, flags_of
-from imagegate.coverage.dockerfile import parse_heredoc
-from imagegate.coverage.forms import blank_name_problem, form_problem, line_problem
-from imagegate.coverage.gopath import clean, join
-from imagegate.coverage.operations import (
+from imagegate.coverage.golang.paths import clean, join
+from imagegate.coverage.reading.copy_form import copy_problem, flags_of
+from imagegate.coverage.reading.dockerfile import parse_heredoc
+from imagegate.coverage.reading.forms import blank_name_problem, form_problem, line_problem
+from imagegate.coverage.reading.operations import (
     REMOTE,
     SCRATCH,
     BaseConfig,
@@ -25,15 +25,14 @@ from imagegate.coverage.operations import (
     Stage,
     Workdir,
 )
-from imagegate.coverage.profiles import Family
-from imagegate.coverage.words import Dialect, WordError, expand
+from imagegate.coverage.reading.words import Dialect, WordError, expand
 from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from imagegate.coverage.dockerfile import Dockerfile, Instruction
-    from imagegate.coverage.profiles import Profile
+    from imagegate.coverage.reading.dockerfile import Dockerfile, Instruction
+    from imagegate.coverage.reading.frontend import Frontend
 
 PLATFORM_ARGS = frozenset(
     [
@@ -77,7 +76,7 @@ class StageReader:
 
     Args:
         dockerfile: the parsed file.
-        profile: the builder.
+        frontend: what it may say to the builder.
         build_args: values of ``--build-arg``.
         bases: what is known of base images, by the name in FROM.
         args_complete: an ARG without a value has none in the real build either.
@@ -86,7 +85,7 @@ class StageReader:
     def __init__(
         self,
         dockerfile: Dockerfile,
-        profile: Profile,
+        frontend: Frontend,
         build_args: Mapping[str, str],
         bases: Mapping[str, BaseConfig],
         *,
@@ -94,8 +93,7 @@ class StageReader:
     ) -> None:
         self._args_complete = args_complete
         self._file = dockerfile
-        self._profile = profile
-        self._frontend = profile.frontend
+        self._frontend = frontend
         self._build_args = build_args
         self._bases = bases
         self._meta: dict[str, str] = {}
@@ -125,7 +123,7 @@ class StageReader:
     def _check_forms(self) -> None:
         """Refuse what the builder refuses before it builds anything."""
         early = line_problem
-        if self._profile.family is not Family.BUILDAH:
+        if self._frontend.forms_first:
             early = _moby_problem
         for instruction in self._file.instructions:
             problem = early(instruction)
@@ -137,12 +135,10 @@ class StageReader:
 
     @property
     def _dialect(self) -> Dialect:
-        if self._profile.family is Family.BUILDAH:
-            return Dialect.BUILDAH if self._frontend.modern_words else Dialect.BUILDAH_OLD
-        return Dialect.MODERN if self._frontend.modern_words else Dialect.OLD
+        return self._frontend.dialect
 
     def _expand(self, word: str, values: Mapping[str, str]) -> tuple[str, set[str]]:
-        escape = "\\" if self._profile.family is Family.BUILDAH else self._file.escape
+        escape = "\\" if self._frontend.fixed_escape else self._file.escape
         done = expand(word, values, dialect=self._dialect, escape=escape)
         return done.text, done.unset
 
@@ -184,7 +180,7 @@ class StageReader:
             doubt=doubt,
         )
         self._start(stage)
-        if self._profile.family is Family.CLASSIC:
+        if self._frontend.empty_platform_fails:
             self._check_platform(instruction, stage)
 
     def _check_platform(self, instruction: Instruction, stage: Stage) -> None:
@@ -195,9 +191,9 @@ class StageReader:
                 stage.operations.append(Failure(line=stage.line, message=message))
 
     def _stage_called(self, name: str) -> int | None:
-        if name == "scratch" and self._profile.family is Family.BUILDAH:
+        if name == "scratch" and self._frontend.scratch_is_no_stage:
             return None
-        folds = self._profile.family is Family.CLASSIC
+        folds = self._frontend.from_folds_case
         for stage in reversed(self.stages):
             known = stage.name
             if self._frontend.stage_names_fold_case:
@@ -286,7 +282,7 @@ class StageReader:
                 # only the platform or a --build-arg of the real build gives it a value
                 if name in PLATFORM_ARGS or not self._args_complete:
                     scope.uncertain.add(name)
-                if self._profile.family is Family.CLASSIC:
+                if self._frontend.bare_arg_unsets:
                     scope.args.pop(name, None)  # declared again without a value, it has none
                 continue
             if self._frontend.arg_beats_env:
@@ -317,7 +313,7 @@ class StageReader:
         if not instruction.words:
             raise WordError("WORKDIR takes one path")
         written, doubt = self._word(instruction.words[0], scope)
-        if not written and not doubt and self._profile.family is Family.CLASSIC:
+        if not written and not doubt and self._frontend.empty_workdir_fails:
             raise WordError("WORKDIR: cannot normalize nothing")
         if doubt or (not written.startswith("/") and scope.workdir is None):
             scope.workdir = None
@@ -346,7 +342,7 @@ class StageReader:
         )
         if instruction.heredocs and not self._frontend.heredocs:
             return Failure(line=instruction.line, message="this builder does not know heredocs")
-        if mounts and self._profile.family is Family.CLASSIC:
+        if mounts and not self._frontend.mounts:
             return Failure(line=instruction.line, message="this builder does not know `--mount`")
         documents = "\n".join(document.content for document in instruction.heredocs)
         return Run(
@@ -361,10 +357,10 @@ class StageReader:
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:
         if self._frontend.lenient_json and instruction.json_prefix is not None:
             instruction = replace(instruction, words=instruction.json_prefix, json=True)
-        problem = copy_problem(instruction, self._profile)
+        problem = copy_problem(instruction, self._frontend)
         if problem:
             failure = Failure(line=instruction.line, message=problem)
-            if self._profile.family is Family.BUILDKIT:
+            if self._frontend.flags_first:
                 self.failures.append(failure)
             return failure
         flags = self._effective_flags(instruction)
@@ -414,7 +410,7 @@ class StageReader:
                     values,
                     dialect=Dialect.MODERN,
                     quotes=False,
-                    keep_escapes=self._profile.family is Family.BUILDAH,
+                    keep_escapes=self._frontend.keeps_escapes,
                 ).text
             documents.append((document.name, content))
         return documents

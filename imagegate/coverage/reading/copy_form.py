@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.profiles import Family
-
 if TYPE_CHECKING:
-    from imagegate.coverage.dockerfile import Instruction
-    from imagegate.coverage.profiles import Profile
+    from imagegate.coverage.reading.dockerfile import Instruction
+    from imagegate.coverage.reading.frontend import Frontend
 
 _BOOLEAN_FLAGS = frozenset({"link", "parents", "unpack", "keep-git-dir"})
 _ADD_FLAGS = frozenset({"chown", "chmod", "link", "exclude", "keep-git-dir", "checksum", "unpack"})
 _COPY_FLAGS = frozenset({"from", "chown", "chmod", "link", "parents", "exclude"})
 
 
-def copy_problem(instruction: Instruction, profile: Profile) -> str:
+def copy_problem(instruction: Instruction, frontend: Frontend) -> str:
     """Return why the builder refuses the instruction's form, or an empty string."""
-    if instruction.heredocs and not profile.frontend.heredocs:
+    if instruction.heredocs and not frontend.heredocs:
         return "this builder does not know heredocs"
     name = instruction.name
     if len(instruction.words) < 2:
@@ -26,17 +24,17 @@ def copy_problem(instruction: Instruction, profile: Profile) -> str:
     seen: set[str] = set()
     for flag in instruction.flags:
         key, equals, value = flag.removeprefix("--").partition("=")
-        if key not in known or key not in profile.frontend.flags:
+        if key not in known or key not in frontend.flags:
             return f"this builder does not know `--{key}` of {name}"
-        if key == "chmod" and profile.family is Family.BUILDAH and not _octal(value):
+        if key == "chmod" and frontend.octal_modes_only and not _octal(value):
             return f"`--chmod={value}` is no octal number"
-        if key in seen and key != "exclude" and profile.family is not Family.BUILDAH:
+        if key in seen and key != "exclude" and not frontend.flags_repeat:
             return f"duplicate flag `--{key}`"
         seen.add(key)
         if key in _BOOLEAN_FLAGS:
             if equals and value not in {"true", "false"}:
                 return f"`--{key}` takes true or false"
-        elif not equals or (not value and profile.family is Family.BUILDAH):
+        elif not equals or (not value and not frontend.empty_values):
             return f"`--{key}` needs a value"
     if "$" in dict(_first(instruction)).get("from", ""):
         return "variables are not expanded in `--from`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from imagegate.coverage.words import WordError
+from imagegate.coverage.reading.words import WordError
 
 _BLANKS = re.compile(r"[\t\v\f\r ]+")
 

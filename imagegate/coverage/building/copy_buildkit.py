@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.archives import list_members
-from imagegate.coverage.gopath import (
-    BadPatternError,
-    base,
-    check,
-    clean,
-    has_wildcards,
-    inside,
-    join,
-    match,
-    split,
-    split_wildcards,
-)
-from imagegate.coverage.patterns import Rule, compile_rule
-from imagegate.coverage.placing import (
+from imagegate.coverage.building.archives import list_members
+from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
@@ -32,7 +19,20 @@ from imagegate.coverage.placing import (
     put,
     put_into,
 )
-from imagegate.coverage.profiles import Grammar
+from imagegate.coverage.golang.paths import (
+    BadPatternError,
+    base,
+    check,
+    clean,
+    has_wildcards,
+    inside,
+    join,
+    match,
+    split,
+    split_wildcards,
+)
+from imagegate.coverage.sending.client import Grammar
+from imagegate.coverage.sending.patterns import Rule, compile_rule
 from imagegate.coverage.tree import Kind, Node, directory, lookup, walk
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def copy(job: Job, image: Node) -> None:
         BuildFailureError: the build fails here.
         NotKnownError: the result depends on something unknown.
     """
-    if job.link and job.profile.frontend.merges_links:
+    if job.link and job.frontend.merges_links:
         layer = directory()
         _copy_all(job, layer)
         _merge(image, layer)
@@ -288,7 +288,7 @@ def _unpack(job: Job, written: str, image: Node) -> bool:
     node = lookup(root, path)
     if node is None or node.kind is not Kind.FILE or context is None or node.emptied:
         return False
-    climbing = job.profile.frontend.refuses_climbing_members
+    climbing = job.frontend.refuses_climbing_members
     members = list_members(context, path, refuses_climbing=climbing)
     if members is None:
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from imagegate.coverage.dockerfile import Instruction
+    from imagegate.coverage.reading.dockerfile import Instruction
 
 
 # what ADD fetches instead of taking it from the context

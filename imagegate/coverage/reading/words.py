@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import BadPatternError, match
+from imagegate.coverage.golang.paths import BadPatternError, match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import clean, inside
-from imagegate.coverage.placing import BuildFailureError, NotKnownError
+from imagegate.coverage.building.placing import BuildFailureError, NotKnownError
+from imagegate.coverage.golang.paths import clean, inside
 from imagegate.coverage.tree import Node, directory, file, link, special
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Dockerfile text -> instructions, as BuildKit's ``frontend/dockerfile/parser`` splits it.
 
 The parser knows lines, continuations, heredocs, flags and word lists; what an instruction means is
-`imagegate.coverage.evaluate`'s matter. Nothing is expanded here.
+`imagegate.coverage.building.evaluate`'s matter. Nothing is expanded here.
 
 Reference: https://docs.docker.com/reference/dockerfile/
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from imagegate.coverage.arguments import _BLANKS, json_prefix, split_flags, words_of
-from imagegate.coverage.gopath import trim_space
-from imagegate.coverage.words import WordError, expand
+from imagegate.coverage.golang.paths import trim_space
+from imagegate.coverage.reading.arguments import _BLANKS, json_prefix, split_flags, words_of
+from imagegate.coverage.reading.words import WordError, expand
 from imagegate.errors import CoverageError
 
 LINE_LIMIT = 64 * 1024

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from imagegate.coverage.gopath import clean, has_wildcards, join, split_wildcards
+from imagegate.coverage.golang.paths import clean, has_wildcards, join, split_wildcards
 
 _HARMLESS = frozenset(
     [

@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.profiles import Grammar
+from imagegate.coverage.sending.client import Grammar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from imagegate.coverage.patterns import Rule
+    from imagegate.coverage.sending.patterns import Rule
 
 _WILDCARD = re.compile(r"[*?]")
 _LIVE = {

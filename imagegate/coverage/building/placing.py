@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import inside, split
+from imagegate.coverage.golang.paths import inside, split
 from imagegate.coverage.tree import (
     BaseDoubt,
     Context,
@@ -27,8 +27,9 @@ from imagegate.coverage.tree import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from imagegate.coverage.profiles import Profile
-    from imagegate.coverage.walk import ContextFilter
+    from imagegate.coverage.reading.frontend import Frontend
+    from imagegate.coverage.sending.client import Client
+    from imagegate.coverage.sending.walk import ContextFilter
 
 
 class BuildFailureError(Exception):
@@ -81,7 +82,8 @@ class Job:
         link: ``--link``.
         parents: ``--parents``.
         excludes: ``--exclude`` patterns.
-        profile: the builder.
+        client: what filters contexts.
+        frontend: what a Dockerfile may say.
     """
 
     line: int
@@ -96,7 +98,8 @@ class Job:
     link: bool = False
     parents: bool = False
     excludes: tuple[str, ...] = ()
-    profile: Profile = field(repr=False)
+    client: Client = field(repr=False)
+    frontend: Frontend = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from imagegate.coverage.archives import list_members
-from imagegate.coverage.copy_buildkit import unpack_members
-from imagegate.coverage.gopath import BadPatternError, base, has_wildcards, inside, match, split
-from imagegate.coverage.placing import (
+from imagegate.coverage.building.archives import list_members
+from imagegate.coverage.building.copy_buildkit import unpack_members
+from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
@@ -15,6 +14,14 @@ from imagegate.coverage.placing import (
     image_node,
     make_directories,
     put,
+)
+from imagegate.coverage.golang.paths import (
+    BadPatternError,
+    base,
+    has_wildcards,
+    inside,
+    match,
+    split,
 )
 from imagegate.coverage.tree import Kind, Node, directory, lookup, walk
 
@@ -119,7 +126,7 @@ def _unpack(job: Job, node: Node, path: str, image: Node, target: str) -> bool:
     context = job.source.context
     if context is None or node.kind is not Kind.FILE:
         return False
-    climbing = job.profile.frontend.refuses_climbing_members
+    climbing = job.frontend.refuses_climbing_members
     members = list_members(context, path, refuses_climbing=climbing)
     if members is None:
         return False

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage import copy_buildah, copy_buildkit, copy_classic
-from imagegate.coverage.build import Build, Evaluation, FilteredContext
-from imagegate.coverage.gopath import clean, inside, join
-from imagegate.coverage.operations import REMOTE, Copy, Failure, Run, Stage, Workdir
-from imagegate.coverage.placing import (
+from imagegate.coverage.building.build import Build, Evaluation, FilteredContext
+from imagegate.coverage.building.builder import Opening
+from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
@@ -25,11 +23,12 @@ from imagegate.coverage.placing import (
     make_directories,
     require_certain,
 )
-from imagegate.coverage.profiles import Family, with_syntax
-from imagegate.coverage.references import References, mount_options
-from imagegate.coverage.runs import EVERYTHING, touched_by
-from imagegate.coverage.stages import StageReader
-from imagegate.coverage.transfer import TransferError, narrow
+from imagegate.coverage.building.references import References, mount_options
+from imagegate.coverage.golang.paths import inside
+from imagegate.coverage.reading.operations import REMOTE, Copy, Failure, Run, Stage, Workdir
+from imagegate.coverage.reading.stages import StageReader
+from imagegate.coverage.sending.walk import ContextFilter
+from imagegate.coverage.shell.runs import EVERYTHING, touched_by
 from imagegate.coverage.tree import (
     BaseDoubt,
     Kind,
@@ -39,7 +38,6 @@ from imagegate.coverage.tree import (
     directory,
     lookup,
 )
-from imagegate.coverage.walk import ContextFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,19 +54,19 @@ def evaluate(build: Build) -> Evaluation:
 
 class _Evaluator:
     def __init__(self, build: Build) -> None:
-        self._profile = with_syntax(build.profile, build.dockerfile.syntax)
-        self._build = build = replace(build, profile=self._profile)
+        self._builder = build.builder.reading(build.dockerfile.syntax)
+        self._build = build = replace(build, builder=self._builder)
         configs = {name: base.config for name, base in build.bases.items()}
         reader = StageReader(
             build.dockerfile,
-            build.profile,
+            self._builder.frontend,
             build.build_args,
             configs,
             args_complete=build.args_complete,
         )
         self._stages = reader.read()
         self._references = References(build, self._stages)
-        self._filter = ContextFilter(build.main.ignore, build.profile)
+        self._filter = ContextFilter(build.main.ignore, self._builder.client)
         self._trees: dict[int, Node] = {}
         self._failures: list[Failure] = list(reader.failures)
         self._sources: dict[str, Source] = {}
@@ -112,24 +110,19 @@ class _Evaluator:
     def _main(self) -> Source:
         """Return the main context as the builder sees it, filtering it at the first use."""
         if "" not in self._sources:
-            self._sources[""] = self._open(self._build.main, self._filter, "", narrowed=True)
+            self._sources[""] = self._open(self._build.main, self._filter, "")
         return self._sources[""]
 
-    def _open(
-        self, main: FilteredContext, rules: ContextFilter, name: str, *, narrowed: bool
-    ) -> Source:
-        root = main.context.root
-        if self._profile.family is Family.BUILDAH:
-            return Source(root=root, context=main.context, filter=rules)
-        sent = rules.send(root)
-        if self._profile.family is Family.CLASSIC:
-            return Source(root=self._without_build_files(sent), context=main.context)
-        if narrowed:
-            try:
-                sent = narrow(sent, root, self._named_paths(name), self._profile.algorithm)
-            except TransferError as refused:
-                raise BuildFailureError(str(refused)) from refused
-        return Source(root=sent, context=main.context)
+    def _open(self, filtered: FilteredContext, rules: ContextFilter, name: str) -> Source:
+        return self._builder.open(
+            Opening(
+                filtered=filtered,
+                rules=rules,
+                named=lambda: self._named_paths(name),
+                dockerfile_path=self._build.dockerfile_path,
+                main=not name,
+            )
+        )
 
     def _named_paths(self, name: str) -> list[str]:
         paths: list[str] = []
@@ -143,28 +136,6 @@ class _Evaluator:
                 if options["type"] == "bind" and options.get("from", "") == name:
                     paths.append(options.get("source", "/"))
         return paths
-
-    def _without_build_files(self, sent: Node) -> Node:
-        """The classic CLI always sends the Dockerfile and the ignore file; the daemon drops them.
-
-        What stays of an excluded one is the directories above it.
-        """
-        ignored = [
-            path
-            for path in (".dockerignore", self._build.dockerfile_path)
-            if path and self._build.main.ignore.lines and self._excluded(path)
-        ]
-        sent = clone(sent) if ignored else sent
-        for path in ignored:
-            above = path.rpartition("/")[0]
-            if lookup(self._build.main.context.root, path) is not None:
-                make_directories(sent, above)
-        return sent
-
-    def _excluded(self, path: str) -> bool:
-        if lookup(self._build.main.context.root, path) is None:
-            return False
-        return not self._filter.decide(path, self._build.main.context.root).kept
 
     # -- operations
 
@@ -206,13 +177,7 @@ class _Evaluator:
             case Workdir():
                 if operation.path is None:
                     return
-                path = follow(tree, inside(operation.path))
-                if self._profile.family is Family.BUILDAH:
-                    # buildah leaves a file where it is and goes on
-                    there = lookup(tree, path)
-                    if there is not None and there.kind is not Kind.DIRECTORY:
-                        return
-                make_directories(tree, path)
+                self._builder.working_directory(tree, operation.path)
             case Run():
                 self._run(operation, tree)
             case Copy():
@@ -226,13 +191,12 @@ class _Evaluator:
                 source = self._main()
                 if lookup(source.root, follow(source.root, path)) is None:
                     raise BuildFailureError(f"`--mount`: `/{path}` not found", source=path)
-            if self._profile.family is Family.BUILDAH and "target" in options:
-                # buildah 1.28 removes the target after the step
-                becloud(
-                    tree,
-                    inside(options["target"]),
-                    LineDoubt.at(operation.line, f"line {operation.line} mounts over it"),
-                )
+        for target in self._builder.removed_after(operation):
+            becloud(
+                tree,
+                inside(target),
+                LineDoubt.at(operation.line, f"line {operation.line} mounts over it"),
+            )
         touched = (
             EVERYTHING
             if operation.foreign_shell
@@ -250,7 +214,7 @@ class _Evaluator:
                 _becloud_but(tree, reached, reason, kept)
 
     def _copy(self, operation: Copy, stage: Stage, tree: Node) -> None:
-        destination = self._destination(operation)
+        destination = self._builder.destination(operation)
         if destination is None:
             becloud(
                 tree,
@@ -305,43 +269,20 @@ class _Evaluator:
             link=operation.link,
             parents=operation.parents,
             excludes=operation.excludes,
-            profile=self._profile,
+            client=self._builder.client,
+            frontend=self._builder.frontend,
         )
-        act = {
-            Family.BUILDKIT: copy_buildkit.copy,
-            Family.CLASSIC: copy_classic.copy,
-            Family.BUILDAH: copy_buildah.copy,
-        }[self._profile.family]
         try:
             if source.context is None:
                 for written in local:
                     require_certain(source.root, written)
-            act(job, tree)
+            self._builder.copy(job, tree)
         except NotKnownError as unknown:
             becloud(
                 tree,
                 inside(target),
                 LineDoubt.at(operation.line, f"line {operation.line}: {unknown}"),
             )
-
-    def _destination(self, operation: Copy) -> tuple[str, bool] | None:
-        """Return the absolute destination and whether it is written as a directory."""
-        written = operation.destination
-        dotted = self._profile.frontend.dot_is_directory
-        if self._profile.family is Family.BUILDAH and not written.startswith("/"):
-            dotted = True  # openshift/imagebuilder, `makeAbsolute`: in every version
-        into = written.endswith("/") or (dotted and written.endswith("/."))
-        if not written.startswith("/"):
-            if operation.workdir is None:
-                return None
-            if self._profile.family is not Family.CLASSIC:
-                into = into or written in ("", ".")
-            written = join(operation.workdir, written)
-        elif self._profile.family is Family.CLASSIC and copy_classic.escapes(written):
-            raise BuildFailureError(f"`{written}` leads out of the image's root")
-        else:
-            written = clean(written)
-        return (written.rstrip("/") + "/" if into else written), into
 
     def _source(self, operation: Copy, stage: Stage, tree: Node, target: str) -> Source | None:
         name = operation.from_
@@ -353,7 +294,7 @@ class _Evaluator:
             return self._named(name)
         index = self._references.named(name)
         if index is None and name == "scratch":
-            if self._profile.family is Family.CLASSIC:
+            if self._builder.frontend.scratch_is_reserved:
                 raise BuildFailureError("`scratch` is a reserved name")
             return Source(root=directory(), context=None)
         if index is None:
@@ -379,8 +320,8 @@ class _Evaluator:
     def _named(self, name: str) -> Source:
         if name not in self._sources:
             known = self._build.named[name]
-            rules = ContextFilter(known.ignore, self._profile)
-            self._sources[name] = self._open(known, rules, name, narrowed=True)
+            rules = ContextFilter(known.ignore, self._builder.client)
+            self._sources[name] = self._open(known, rules, name)
         return self._sources[name]
 
 

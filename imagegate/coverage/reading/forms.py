@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from imagegate.coverage.dockerfile import Instruction
+    from imagegate.coverage.reading.dockerfile import Instruction
 
 _STAGE_NAME = re.compile(r"[a-z][a-z0-9-_.]*")
 _FROM_WITH_NAME = 3

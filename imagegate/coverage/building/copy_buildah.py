@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from imagegate.coverage.archives import list_members
-from imagegate.coverage.copy_buildkit import unpack_members
-from imagegate.coverage.globs_buildah import extended_glob, go_glob, lstat
-from imagegate.coverage.gopath import (
-    base,
-    clean,
-    inside,
-    join,
-    split,
-)
-from imagegate.coverage.ignorefile import IgnoreFile, IgnoreLine
-from imagegate.coverage.placing import (
+from imagegate.coverage.building.archives import list_members
+from imagegate.coverage.building.copy_buildkit import unpack_members
+from imagegate.coverage.building.globs import extended_glob, go_glob, lstat
+from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
@@ -32,6 +24,15 @@ from imagegate.coverage.placing import (
     make_directories,
     put,
 )
+from imagegate.coverage.golang.paths import (
+    base,
+    clean,
+    inside,
+    join,
+    split,
+)
+from imagegate.coverage.sending.ignorefile import IgnoreFile, IgnoreLine
+from imagegate.coverage.sending.walk import ContextFilter, WalkState
 from imagegate.coverage.tree import (
     Kind,
     Node,
@@ -39,9 +40,21 @@ from imagegate.coverage.tree import (
     lookup,
     walk,
 )
-from imagegate.coverage.walk import ContextFilter, WalkState
 
 _MAX_LINKS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copier:
+    """What buildah's copier does with globs.
+
+    Attributes:
+        deep_globs: ``**`` in a source is any depth.
+        globs_again: the name that a glob matched is taken for a glob once more.
+    """
+
+    deep_globs: bool = False
+    globs_again: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +72,7 @@ class _Plan:
     counts_directories: bool
 
 
-def copy(job: Job, image: Node) -> None:
+def copy(job: Job, image: Node, copier: Copier) -> None:
     """Do the job on the stage's tree `image`.
 
     Raises:
@@ -70,7 +83,7 @@ def copy(job: Job, image: Node) -> None:
         _copy_document(job, name, content, image)
     if not job.sources:
         return
-    found = {written: _stat(job, written) for written in job.sources}
+    found = {written: _stat(job, written, copier) for written in job.sources}
     if not any(found.values()):
         raise BuildFailureError("no items matching the sources", source=job.sources[0])
     work = _Work(job=job, image=image, plan=_plan(job, found, image), ignore=_filter(job))
@@ -78,7 +91,7 @@ def copy(job: Job, image: Node) -> None:
         items = found[written]
         copied = 0
         for item in items or ():
-            globbed = _globbed_again(job, item)
+            globbed = _globbed_again(job, item, copier)
             if work.plan.rename and len(globbed) > 1:
                 raise BuildFailureError(f"`{written}`: one name for {len(globbed)} files")
             for again in globbed:
@@ -90,9 +103,9 @@ def copy(job: Job, image: Node) -> None:
             )
 
 
-def _globbed_again(job: Job, item: str) -> list[str]:
+def _globbed_again(job: Job, item: str, copier: Copier) -> list[str]:
     """``copier.Get`` of older versions takes the name that a glob matched for a glob itself."""
-    if not job.profile.copier.globs_again:
+    if not copier.globs_again:
         return [item]
     found = go_glob(job.source.root, item)
     if not found:
@@ -110,13 +123,13 @@ def _filter(job: Job) -> ContextFilter:
     )
     if known and not extra:
         return known
-    return ContextFilter(IgnoreFile(path=path, lines=(*lines, *extra)), job.profile)
+    return ContextFilter(IgnoreFile(path=path, lines=(*lines, *extra)), job.client)
 
 
-def _stat(job: Job, written: str) -> list[str] | None:
+def _stat(job: Job, written: str, copier: Copier) -> list[str] | None:
     """Return what a source matches; ``None`` for a glob without a match, which is no error yet."""
     path = clean("/" + written)[1:]
-    found = extended_glob(job.source.root, path, deep=job.profile.copier.deep_globs)
+    found = extended_glob(job.source.root, path, deep=copier.deep_globs)
     if found:
         return found
     if any(character in path for character in "*?["):

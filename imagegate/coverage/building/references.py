@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.frontend import StageNumbers
-from imagegate.coverage.operations import Copy, Run, Stage
-from imagegate.coverage.profiles import Family
+from imagegate.coverage.reading.frontend import Looks, StageNumbers
+from imagegate.coverage.reading.operations import Copy, Run, Stage
 from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from imagegate.coverage.build import Build
+    from imagegate.coverage.building.build import Build
 
 
 class References:
@@ -20,7 +19,7 @@ class References:
 
     def __init__(self, build: Build, stages: Sequence[Stage]) -> None:
         self._build = build
-        self._profile = build.profile
+        self._frontend = build.builder.frontend
         self._stages = stages
 
     def target(self) -> int:
@@ -32,7 +31,7 @@ class References:
         wanted = self._build.target
         if wanted is None:
             return len(self._stages) - 1
-        frontend = self._profile.frontend
+        frontend = self._frontend
         named = [stage.index for stage in self._stages if self._is_called(stage, wanted)]
         if named:
             return named[0] if frontend.first_target_wins else named[-1]
@@ -44,7 +43,7 @@ class References:
 
     def _is_called(self, stage: Stage, wanted: str) -> bool:
         """Say whether ``--target=wanted`` may mean `stage`."""
-        frontend = self._profile.frontend
+        frontend = self._frontend
         numbered = frontend.target_numbers is StageNumbers.ALL or (
             frontend.target_numbers is StageNumbers.UNNAMED and not stage.name
         )
@@ -58,11 +57,11 @@ class References:
         """Return the stage that ``--from=name`` means, which may be a later one."""
         if name in self._build.named:
             return None
-        folds = self._profile.frontend.stage_names_fold_case
+        folds = self._frontend.stage_names_fold_case
         wanted = name.lower() if folds else name
         for stage in reversed(self._stages):
             called = stage.name.lower() if folds else stage.name
-            if not called and self._profile.family is Family.BUILDAH:
+            if not called and self._frontend.numbers_are_names:
                 called = str(stage.index)
             if called and called == wanted:
                 return stage.index
@@ -88,10 +87,10 @@ class References:
 
         They fail a build, in Docker even in stages that nobody needs.
         """
-        if self._profile.family is Family.BUILDAH:
+        where = self._frontend.references_looked_at
+        if where is Looks.NEEDED:
             looked_at = [self._stages[index] for index in sorted(needed)]
-        elif self._profile.family is Family.CLASSIC:
-            # it goes from stage to stage and ends with the target
+        elif where is Looks.UP_TO_TARGET:
             looked_at = list(self._stages[: max(needed) + 1])
         else:
             looked_at = list(self._stages)
@@ -115,7 +114,7 @@ class References:
 
     def needed(self, target: int) -> set[int]:
         """Return the stages that the builder builds for `target`."""
-        if not self._profile.frontend.skips_unneeded_stages:
+        if not self._frontend.skips_unneeded_stages:
             return set(range(target + 1))
         return {target} | {index for index in self._reachable(target) if index < len(self._stages)}
 

@@ -11,16 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile, broken_line, compile_rules
-from imagegate.coverage.index import RuleIndex
-from imagegate.coverage.patterns import BrokenRuleError
-from imagegate.coverage.profiles import Algorithm, Profile
+from imagegate.coverage.sending.client import Algorithm, Client
+from imagegate.coverage.sending.ignorefile import (
+    NO_IGNORE_FILE,
+    IgnoreFile,
+    broken_line,
+    compile_rules,
+)
+from imagegate.coverage.sending.index import RuleIndex
+from imagegate.coverage.sending.patterns import BrokenRuleError
 from imagegate.coverage.tree import Kind, Node, directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from imagegate.coverage.patterns import Rule
+    from imagegate.coverage.sending.patterns import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +53,7 @@ class WalkState:
     Attributes:
         path: the directory.
         inherited: rules that hold below it because they matched it or a directory above.
-        above: rules that match it or a directory above, tried or not (`Profile.opener_checks`).
+        above: rules that match it or a directory above, tried or not (`Client.opener_checks`).
         candidates: rules that can match an entry.
     """
 
@@ -74,12 +79,12 @@ class ContextFilter:
         CoverageError: a line is refused when the list is made.
     """
 
-    def __init__(self, ignore: IgnoreFile, profile: Profile) -> None:
+    def __init__(self, ignore: IgnoreFile, client: Client) -> None:
         self.ignore = ignore
-        self.profile = profile
-        self.rules = compile_rules(ignore, profile.grammar)
+        self.client = client
+        self.rules = compile_rules(ignore, client.grammar)
         self._exceptions = [rule for rule in self.rules if rule.exception]
-        self._only_prefixes = profile.algorithm is not Algorithm.FSUTIL or not any(
+        self._only_prefixes = client.algorithm is not Algorithm.FSUTIL or not any(
             _has_meta(_without_trailing_glob(rule.text)) for rule in self._exceptions
         )
 
@@ -209,11 +214,11 @@ class ContextFilter:
         return broken_line(self.ignore, refused.line, refused)
 
     def _start(self) -> WalkState:
-        return WalkState("", _NOTHING, _NOTHING, RuleIndex.of(self.rules, self.profile.grammar))
+        return WalkState("", _NOTHING, _NOTHING, RuleIndex.of(self.rules, self.client.grammar))
 
     def _below(self, state: WalkState, path: str, matched: frozenset[int]) -> WalkState:
         above = state.above
-        if self.profile.opener_checks:
+        if self.client.opener_checks:
             above = above.union(
                 number
                 for number in state.candidates.possible(path, _NOTHING)
@@ -244,7 +249,7 @@ class ContextFilter:
         sent = self._directory(node, self._below(state, path, matched))
         # FSUTIL and tar make an excluded directory only where something below it is kept; the
         # old fsutil sends every directory that it enters
-        if excluded and not sent.children and self.profile.algorithm is not Algorithm.FSUTIL_20:
+        if excluded and not sent.children and self.client.algorithm is not Algorithm.FSUTIL_20:
             return None
         return sent
 
@@ -255,11 +260,11 @@ class ContextFilter:
 
     def _empties(self, path: str, state: WalkState) -> bool:
         """The file opener judges the full path on its own (fsutil ``filterFS.Open``)."""
-        return self.profile.opener_checks and self._last_match_or_parent(path, state)[0]
+        return self.client.opener_checks and self._last_match_or_parent(path, state)[0]
 
     def _judge(self, path: str, state: WalkState) -> tuple[bool, frozenset[int], Rule | None]:
         """Return whether `path` is excluded, the rules that hold below it, and who decided."""
-        match self.profile.algorithm:
+        match self.client.algorithm:
             case Algorithm.FSUTIL | Algorithm.TAR:
                 return self._parent_results(path, state)
             case Algorithm.COPIER:
@@ -352,23 +357,23 @@ class ContextFilter:
         )
 
     def _exception_text(self, rule: Rule) -> str:
-        if self.profile.algorithm is Algorithm.FSUTIL:
+        if self.client.algorithm is Algorithm.FSUTIL:
             return _without_trailing_glob(rule.text) + "/"
-        if self.profile.algorithm is Algorithm.COPIER:
+        if self.client.algorithm is Algorithm.COPIER:
             return rule.text.strip("/") + "/"
         return rule.text + "/"
 
     def _prefix(self, path: str) -> str:
         # buildah compares without a closing slash, so `!ab` also opens the directory `a`
-        return path if self.profile.algorithm is Algorithm.COPIER else path + "/"
+        return path if self.client.algorithm is Algorithm.COPIER else path + "/"
 
 
 _NOTHING: frozenset[int] = frozenset()
 
 
-def no_filter(profile: Profile) -> ContextFilter:
+def no_filter(client: Client) -> ContextFilter:
     """Return the filter of a context without an ignore file."""
-    return ContextFilter(NO_IGNORE_FILE, profile)
+    return ContextFilter(NO_IGNORE_FILE, client)
 
 
 def _without_trailing_glob(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imagegate.coverage.gopath import BadPatternError, join, match, split
+from imagegate.coverage.golang.paths import BadPatternError, join, match, split
 from imagegate.coverage.tree import Kind, LinkLoopError, Node, lookup, resolve
 
 

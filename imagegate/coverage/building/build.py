@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile
+from imagegate.coverage.sending.ignorefile import NO_IGNORE_FILE, IgnoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from imagegate.coverage.dockerfile import Dockerfile
-    from imagegate.coverage.operations import BaseConfig, Failure, Stage
-    from imagegate.coverage.profiles import Profile
+    from imagegate.coverage.building.builder import Builder
+    from imagegate.coverage.reading.dockerfile import Dockerfile
+    from imagegate.coverage.reading.operations import BaseConfig, Failure, Stage
+    from imagegate.coverage.sending.walk import ContextFilter
     from imagegate.coverage.tree import Context, Node
-    from imagegate.coverage.walk import ContextFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Build:
     Attributes:
         dockerfile: the parsed Dockerfile.
         dockerfile_path: its path relative to the context root, empty when outside.
-        profile: the builder.
+        builder: who builds.
         main: the context.
         named: contexts of ``--build-context`` by name.
         foreign: named contexts that are no folder, as what they are (``the image `alpine:3` ``).
@@ -56,7 +56,7 @@ class Build:
 
     dockerfile: Dockerfile
     dockerfile_path: str = ""
-    profile: Profile
+    builder: Builder
     main: FilteredContext
     named: Mapping[str, FilteredContext] = field(default_factory=dict)
     foreign: Mapping[str, str] = field(default_factory=dict)

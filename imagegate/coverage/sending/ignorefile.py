@@ -1,4 +1,4 @@
-"""Reading an ignore file, and which of several ignore files a builder reads.
+"""Reading an ignore file.
 
 Sources: moby/patternmatcher ``ignorefile.ReadAll``, openshift/imagebuilder ``ParseIgnore``,
 BuildKit ``dockerui``, buildah ``parse.ContainerIgnoreFile``.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imagegate.coverage.gopath import BadPatternError, clean, trim_space
-from imagegate.coverage.patterns import Rule, compile_rule
-from imagegate.coverage.profiles import Family, Grammar, Profile, Reader
+from imagegate.coverage.golang.paths import BadPatternError, clean, trim_space
+from imagegate.coverage.sending.client import Grammar, Reader
+from imagegate.coverage.sending.patterns import Rule, compile_rule
 from imagegate.errors import CoverageError
 
 # bufio.Scanner gives up on a line that does not fit its buffer with the newline
@@ -45,28 +45,6 @@ class IgnoreFile:
 
 
 NO_IGNORE_FILE = IgnoreFile(path=None)
-
-
-def candidates(dockerfile: str, profile: Profile) -> tuple[str, ...]:
-    """Return the ignore files that `profile` would read, the first existing one wins.
-
-    Args:
-        dockerfile: the Dockerfile's path, relative to the context root (``../x`` when outside),
-            or an empty string when it comes on standard input.
-        profile: the builder.
-
-    Returns:
-        Paths relative to the context root. One that exists is read even when it is empty.
-    """
-    if profile.family is Family.CLASSIC:
-        return (".dockerignore",)
-    own: tuple[str, ...]
-    if profile.family is Family.BUILDKIT:
-        own = (f"{dockerfile}.dockerignore",) if dockerfile else ()
-        return (*own, ".dockerignore")
-    # ContainerIgnoreFile tests `.containerignore` first and lets `.dockerignore` overwrite it
-    own = (f"{dockerfile}.dockerignore", f"{dockerfile}.containerignore") if dockerfile else ()
-    return (*own, ".containerignore", ".dockerignore")
 
 
 def read_ignore_file(content: bytes, path: str, reader: Reader) -> IgnoreFile:
