@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from imagegate.coverage.gopath import clean
+from imagegate.coverage.golang.paths import clean
 from imagegate.errors import UsageError
 
 # braces hold alternatives; `{model}`, one word, is a placeholder of an expectation
