@@ -87,10 +87,7 @@ class Recipe:
             Waiver(
                 code=entry.check,
                 subject=entry.subject,
-                locked=entry.from_,
-                found=entry.to,
-                path=entry.path.lstrip("/") if entry.path is not None else None,
-                sha256=entry.sha256,
+                about=Digest.parse(entry.about),
                 reason=entry.reason,
                 expires=entry.expires,
                 base=entry.base,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from imagegate.foreign.credentials import find_credentials
 from imagegate.recipe.values import (
@@ -14,6 +14,7 @@ from imagegate.recipe.values import (
     Argument,
     BaseDigest,
     DebianPin,
+    DigestText,
     EnvName,
     GlibcVersion,
     LabelName,
@@ -300,35 +301,36 @@ class WaiverEntry(_Section):
     Attributes:
         check: the finding's code, ``<check>/<what>``.
         subject: the finding's subject.
-        from_: what the lock has, as the finding says; with `to`.
-        to: what the image has.
-        path: the path of the finding; with `sha256`.
-        sha256: hex SHA-256 of what stands there.
+        about: the digest of what the finding is about, as the report prints it.
         reason: why it is accepted.
         expires: the last day on which it counts.
         base: digest of the base that it was given for, or ``scratch``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    check: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+/[a-z-]+$")]
+    check: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+/[a-z0-9-]+$")]
     subject: Annotated[str, Field(min_length=1)]
-    from_: str | None = Field(default=None, alias="from")
-    to: str | None = None
-    path: Annotated[str, Field(pattern=r"^/.+$")] | None = None
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    about: DigestText
     reason: Text
     expires: date
     base: BaseDigest
 
-    @model_validator(mode="after")
-    def _exact(self) -> Self:
-        moved = self.from_ is not None and self.to is not None
-        content = self.path is not None and self.sha256 is not None
-        given = [v for v in (self.from_, self.to, self.path, self.sha256) if v is not None]
-        if moved == content or len(given) != 2:
-            raise ValueError("give either `from` and `to`, or `path` and `sha256`")
-        return self
+
+def _named_exactly(entries: object) -> object:
+    """Refuse waivers of the form that fitted other findings too, all at once and by name."""
+    if not isinstance(entries, tuple | list):
+        return entries
+    old = [
+        f"`{entry.get('check')}` of `{entry.get('subject')}`"
+        for entry in entries
+        if isinstance(entry, dict) and "about" not in entry
+    ]
+    if old:
+        raise ValueError(
+            f"to be given again: {', '.join(old)}; a waiver names the digest of what it accepts "
+            "(`about`). Take these out, look at each finding that `imagegate verify` then reports, "
+            "and paste the waiver that `imagegate verify --details` prints below it"
+        )
+    return entries
 
 
 class ImageToml(_Section):
@@ -347,7 +349,7 @@ class ImageToml(_Section):
     pins: dict[Text, Text] = Field(default_factory=dict)
     denied: tuple[DeniedEntry, ...] = ()
     toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
-    waivers: tuple[WaiverEntry, ...] = ()
+    waivers: Annotated[tuple[WaiverEntry, ...], BeforeValidator(_named_exactly)] = ()
 
     @model_validator(mode="after")
     def _measured_pins(self) -> Self:

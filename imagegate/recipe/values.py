@@ -115,6 +115,13 @@ def _specifier(value: str) -> str:
     return value
 
 
+def _digest(value: str) -> str:
+    try:
+        return str(Digest.parse(value))
+    except ImageError as error:
+        raise ValueError(error.message) from error
+
+
 def _base_digest(value: str) -> str:
     if value != "scratch":
         try:
@@ -165,3 +172,4 @@ Repository = Annotated[str, AfterValidator(_repository)]
 RequirementLine = Annotated[str, AfterValidator(_requirement)]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 BaseDigest = Annotated[str, AfterValidator(_base_digest)]
+DigestText = Annotated[str, AfterValidator(_digest)]
