@@ -20,7 +20,7 @@ _ENGINES = ("kyverno", "policy-controller", "cosign")
     "--key",
     required=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="The public key that signs your verdicts.",
 )
 @click.option(

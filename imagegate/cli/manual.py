@@ -204,7 +204,7 @@ MANUALS = {
     ),
     "admission": Manual(
         examples=(
-            ("imagegate admission kyverno glm --key k.pub | kubectl apply -f -", "with Kyverno"),
+            ("imagegate admission kyverno glm --key k.pub", "with Kyverno"),
             ("imagegate admission policy-controller glm --key k.pub", "with policy-controller"),
             ("imagegate admission cosign glm --key k.pub >glm.cue", "with cosign alone"),
         ),
