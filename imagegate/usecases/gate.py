@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, read_facts, secrets, system
+from imagegate.catalog import merge_facts, new_collector, python, read_facts, secrets, system
 from imagegate.checks import CHECKS, waivers
 from imagegate.checks.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
 from imagegate.oci.layer import read_layer
 from imagegate.rootfs import FileTree
-from imagegate.usecases.merged import find_changes, merge_facts
+from imagegate.usecases.merged import find_changes
 from imagegate.verdict import Cost, Verdict, accept
 
 if TYPE_CHECKING:
@@ -138,7 +138,9 @@ def _read_added(
     # compared with a locked wheel's by hash
     collector = new_collector()
     searching = new_collector(
-        secrets.interest(lock.layer.get), *system.content_interests(lock.layer.get)
+        secrets.interest(lock.layer.get),
+        *system.content_interests(lock.layer.get),
+        *python.CONTENTS,
     )
     tree = FileTree(lock.files if is_prefix else None)
     total = sum(layer.descriptor.size for layer in added if layer.descriptor)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import ownership, read_facts
+from imagegate.catalog import merge_facts, ownership, read_facts
 from imagegate.errors import LockError, UsageError
 from imagegate.lock import CONTENTS, decode_lock
 from imagegate.oci.documents import ContainerConfig
@@ -14,7 +14,6 @@ from imagegate.report.inspection import Inspection
 from imagegate.report.snapshot import Snapshot, compare_snapshots, snapshot
 from imagegate.sources import open_image
 from imagegate.usecases.lock import read_layers
-from imagegate.usecases.merged import merge_facts
 
 if TYPE_CHECKING:
     from imagegate.lock import Lock

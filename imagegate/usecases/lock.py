@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import locked_facts, new_collector, ownership, read_facts
+from imagegate.catalog import locked_facts, new_collector, no_facts, ownership, read_facts
 from imagegate.catalog.freeze import freeze
 from imagegate.catalog.startup import search_order
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import ImageError, LockError, UsageError
-from imagegate.facts import Facts
 from imagegate.lock import BaseDocument, Lock, LockParts, decode_lock, encode_lock
 from imagegate.oci.layer import LayerReading, read_layer
 from imagegate.recipe import parse_recipe
@@ -348,7 +347,7 @@ def _complete(
         index=None,
         platform=str(recipe.platform),
         compressed=0,
-        facts=Facts(),
+        facts=no_facts(),
     )
     return LockParts(
         name=recipe.name,
