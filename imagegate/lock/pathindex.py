@@ -1,4 +1,7 @@
-"""The path index of a lock: sorted lines of tab-separated columns."""
+"""The path index of a lock: sorted lines of tab-separated columns.
+
+The last column is the file capabilities in hex, then ``;name=hex`` for each other attribute.
+"""
 
 from __future__ import annotations
 
@@ -102,14 +105,15 @@ def _format_line(node: Node, owner: str) -> str:
             node.sha256,
             _escape(owner),
             _escape(node.target),
-            node.capabilities,
+            ";".join((node.capabilities, *(f"{_escape_name(n)}={v}" for n, v in node.attributes))),
         )
     )
 
 
 def _parse_line(line: str) -> Node:
     try:
-        path, kind, mode, owner_ids, size, sha256, owner, target, capabilities = line.split("\t")
+        path, kind, mode, owner_ids, size, sha256, owner, target, attributes = line.split("\t")
+        capabilities, *others = attributes.split(";")
         uid, _, gid = owner_ids.partition(":")
         return Node(
             path=_unescape(path),
@@ -122,9 +126,21 @@ def _parse_line(line: str) -> Node:
             owner=_unescape(owner),
             target=_unescape(target),
             capabilities=capabilities,
+            attributes=tuple(map(_parse_attribute, others)),
         )
     except ValueError as error:
         raise LockError(f"a line of the path index is malformed: `{line[:120]}`") from error
+
+
+def _escape_name(name: str) -> str:
+    return _escape(name).replace(";", r"\x3b")
+
+
+def _parse_attribute(text: str) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=")
+    if not equals:
+        raise ValueError(text)
+    return _unescape(name), value
 
 
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f\\\udc80-\udcff]")

@@ -14,10 +14,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from imagegate.errors import ImageError
+from imagegate.oci.tarattributes import Damage, attributes_of
 from imagegate.oci.tarcursor import Cursor
 from imagegate.oci.tarheader import (
     BLOCK,
-    Damage,
     check_sum,
     decimal,
     link_text,
@@ -39,7 +39,6 @@ _HEADER_LIMIT = 4 << 20
 _HOLE_LIMIT = 64 << 30
 _HEAD = 64
 _ZERO_BLOCK = bytes(BLOCK)
-_XATTR = "SCHILY.xattr."
 
 
 class Kind(StrEnum):
@@ -78,6 +77,7 @@ class TarEntry:
         size: logical bytes of a regular file, 0 for all else.
         sha256: hex digest of a regular file's logical bytes, ``""`` for all else.
         target: what a symbolic link says, verbatim; the normalised path of a hard link.
+        xattrs: extended attributes and ACLs, by name; see :mod:`imagegate.oci.tarattributes`.
     """
 
     path: str
@@ -254,7 +254,7 @@ class Scanner:
             size=size,
             sha256=digest,
             target=target,
-            xattrs=_xattrs(records) if records else (),
+            xattrs=attributes_of(records, path) if records else (),
         )
 
     def _content(self, path: str, stored: int) -> tuple[int, str]:
@@ -314,8 +314,3 @@ def _kind(flag: bytes, raw: bytes, path: str) -> Kind:
     if not path and kind is not Kind.DIRECTORY:
         raise Damage("an entry that is no directory has no name")
     return kind
-
-
-def _xattrs(records: dict[str, bytes]) -> tuple[tuple[str, bytes], ...]:
-    found = (item for item in records.items() if item[0].startswith(_XATTR))
-    return tuple(sorted((key.removeprefix(_XATTR), value) for key, value in found))

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zlib import adler32
 
+from imagegate.oci.tarattributes import Damage, is_attribute
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,11 +26,7 @@ _PLAIN_PATH = re.compile(r"(?!\.{1,2}(?:/|$))[^/\0]+(?:/(?!\.{1,2}(?:/|$))[^/\0]
 _NO_TIMES = bytes(24)
 _SPARSE_PAIR = ("GNU.sparse.offset", "GNU.sparse.numbytes")
 _MEANING = frozenset({"path", "linkpath", "size", "uid", "gid"})
-_MEANING_PREFIXES = ("GNU.sparse.", "SCHILY.xattr.")
-
-
-class Damage(Exception):  # noqa: N818 - the name says what was found
-    """What is wrong with the entry at hand; the scanner adds where it stands."""
+_SPARSE_PREFIX = "GNU.sparse."
 
 
 def check_sum(header: bytes) -> None:
@@ -131,7 +129,8 @@ def _gnu_prefix(header: bytes) -> bytes:
 def pax_records(content: bytes) -> dict[str, bytes]:
     """Split ``length keyword=value`` records (POSIX pax, "pax Extended Header").
 
-    Of equal keywords the last counts; one without a value is as if it were not there.
+    Of equal keywords the last counts. One without a value is as if it were not there, but for an
+    attribute: runtimes write an empty one, and overlayfs obeys such (``trusted.overlay.metacopy``).
 
     Raises:
         Damage: a record is malformed.
@@ -161,7 +160,7 @@ def pax_records(content: bytes) -> dict[str, bytes]:
         at += length
     if sparse:
         records["GNU.sparse.map"] = b",".join(sparse)
-    return {key: value for key, value in records.items() if value}
+    return {key: value for key, value in records.items() if value or is_attribute(key)}
 
 
 def refuse_meaning(records: Mapping[str, bytes]) -> None:
@@ -173,7 +172,7 @@ def refuse_meaning(records: Mapping[str, bytes]) -> None:
         Damage: it would change what an entry is.
     """
     for key in records:
-        if key in _MEANING or key.startswith(_MEANING_PREFIXES):
+        if key in _MEANING or key.startswith(_SPARSE_PREFIX) or is_attribute(key):
             raise Damage(f"a global pax header sets `{key}`, which readers take differently")
 
 

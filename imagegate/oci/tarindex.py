@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from imagegate.oci.tar import Kind, Scanner, want_nothing
+from imagegate.oci.tarattributes import Damage
 from imagegate.oci.tarcursor import FileCursor
-from imagegate.oci.tarheader import Damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.oci.tarheader import BLOCK, Damage, decimal, digits, number
+from imagegate.oci.tarattributes import Damage
+from imagegate.oci.tarheader import BLOCK, decimal, digits, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from imagegate.oci.tarcursor import Cursor
+
 
 # a map is held in memory: so many segments are about 40 MB
 _SEGMENT_LIMIT = 1 << 18

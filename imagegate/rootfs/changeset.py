@@ -25,6 +25,7 @@ class Changeset:
         hidden: path that a whiteout names, to the whiteout's own path.
         opaque: directory with an opaque marker, to the marker's path.
         parents: paths that are written as no directory and have other entries below them.
+        order: path to the position of the entry that counts, among those of the layer.
         irregularities: code, path and detail of what the specification forbids.
     """
 
@@ -32,6 +33,7 @@ class Changeset:
     hidden: dict[str, str] = field(default_factory=dict)
     opaque: dict[str, str] = field(default_factory=dict)
     parents: dict[str, None] = field(default_factory=dict)
+    order: dict[str, int] = field(default_factory=dict)
     irregularities: list[tuple[str, str, str]] = field(default_factory=list)
 
     @classmethod
@@ -39,11 +41,12 @@ class Changeset:
         """Sort a layer's entries.
 
         Raises:
-            ImageError: a whiteout names nothing or leaves its directory.
+            ImageError: a whiteout names nothing or leaves its directory, or an entry lies below
+                a whiteout's name or links to one.
         """
         change = cls()
-        for entry in entries:
-            change._add(entry)
+        for position, entry in enumerate(entries):
+            change._add(entry, position)
         files = {p for p, entry in change.written.items() if entry.kind is not Kind.DIRECTORY}
         seen: set[str] = set()
         for path in change.written:
@@ -61,21 +64,31 @@ class Changeset:
             yield path.rpartition("/")[0], marker
         yield from self.opaque.items()
 
-    def _add(self, entry: TarEntry) -> None:
+    def _add(self, entry: TarEntry, position: int) -> None:
         if not entry.path:
             return  # the root itself; its attributes are the runtime's
         directory, _, name = entry.path.rpartition("/")
+        for path in (directory, entry.target if entry.kind is Kind.HARDLINK else ""):
+            # AUFS kept links below `.wh..wh.plnk`; runtimes skip such, unpack them or serve them
+            # as link targets
+            if path.startswith(WHITEOUT_PREFIX) or f"/{WHITEOUT_PREFIX}" in path:
+                raise ImageError(
+                    f"malformed layer: `{entry.path}` lies below a whiteout or links to one: `{path}`"
+                )
         if name.startswith(WHITEOUT_PREFIX):
             self._mark(entry.path, directory, name)
             return
         earlier = self.written.pop(entry.path, None)
         if earlier is not None:
             # layer.md: a layer MUST NOT have two entries of one path
-            same = earlier.kind is entry.kind is Kind.DIRECTORY or earlier == entry
+            # of two entries of a folder the later mode and owner count, and attributes add up
+            folders = earlier.kind is entry.kind is Kind.DIRECTORY
+            same = earlier == entry or (folders and earlier.xattrs == entry.xattrs)
             code = "repeated-path" if same else "duplicate-path"
             detail = "the layer has two entries of this name"
             self.irregularities.append((code, entry.path, detail))
         self.written[entry.path] = entry
+        self.order[entry.path] = position
 
     def _mark(self, path: str, directory: str, name: str) -> None:
         """File a whiteout or opaque marker; the marker is the exact name, not a prefix."""

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from imagegate.oci.tar import Kind, TarEntry
 
+_CAPABILITY = "security.capability"
+_NO_ATTRIBUTES: tuple[str, tuple[tuple[str, str], ...]] = ("", ())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -25,6 +28,7 @@ class Node:
         sha256: hex digest of a regular file, else ``""``.
         target: text of a symbolic link, else ``""``.
         capabilities: hex of the ``security.capability`` xattr, ``""`` where there is none.
+        attributes: all other xattrs and ACLs, name and value in hex, in order of name.
         layer: number of the layer that made it, counted from 1; 0 is the locked base.
         owner: the distribution or package that claims the path, where an index knows it.
     """
@@ -38,6 +42,7 @@ class Node:
     sha256: str = ""
     target: str = ""
     capabilities: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
     layer: int = 0
     owner: str = ""
 
@@ -105,7 +110,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 def node_of(entry: TarEntry, layer: int) -> Node:
     """Return what an entry that is no hard link puts into the tree."""
-    capability = next((v for k, v in entry.xattrs if k == "security.capability"), b"")
+    capabilities, attributes = attributes_of(entry) if entry.xattrs else _NO_ATTRIBUTES
     return Node(
         path=entry.path,
         kind=entry.kind,
@@ -115,6 +120,13 @@ def node_of(entry: TarEntry, layer: int) -> Node:
         size=entry.size,
         sha256=entry.sha256,
         target=entry.target,
-        capabilities=capability.hex(),
+        capabilities=capabilities,
+        attributes=attributes,
         layer=layer,
     )
+
+
+def attributes_of(entry: TarEntry) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return an entry's file capabilities and its other attributes, as a node has them."""
+    found = {name: value.hex() for name, value in entry.xattrs}
+    return found.pop(_CAPABILITY, ""), tuple(found.items())

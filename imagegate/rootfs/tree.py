@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from imagegate.errors import ImageError
 from imagegate.oci.tar import Kind, TarEntry
 from imagegate.rootfs.changeset import Changeset
-from imagegate.rootfs.nodes import Node, PathIndex, SortedIndex, ancestors, node_of
+from imagegate.rootfs.nodes import (
+    Node,
+    PathIndex,
+    SortedIndex,
+    ancestors,
+    attributes_of,
+    node_of,
+)
 
 if TYPE_CHECKING:
     import re
@@ -28,7 +35,9 @@ class LayerIrregularity:
 
     Attributes:
         code: ``duplicate-path``, ``repeated-path`` (the same twice), ``whiteout-of-nothing``,
-            ``through-link`` or ``file-as-parent``.
+            ``through-link``, ``file-as-parent``, ``link-before-target`` (a hard link that stands
+            in front of what it names) or ``link-attributes`` (a hard link whose header gives the
+            file that it names another mode, owner or attribute).
         path: the entry's path.
         layer: the layer's number.
         detail: what exactly was found.
@@ -280,6 +289,9 @@ class FileTree:
             parent, _, name = link.target.rpartition("/")
             through = self.resolve(parent)
             target = self.get(f"{through}/{name}") if through else None
+            if target is not None:
+                detail = f"the hard link's target `{link.target}` leads to `{target.path}`"
+                self._note("through-link", link.path, layer, detail)
         if target is None or target.kind is Kind.DIRECTORY:
             raise ImageError(
                 f"malformed layer: `{link.path}` is a hard link to `{link.target}`, "
@@ -289,7 +301,26 @@ class FileTree:
             detail = "a hard link that other entries take for a directory"
             self._note("file-as-parent", link.path, layer, detail)
             return
+        self._judge_link(link, target, change, layer)
         self._put(replace(target, path=link.path, layer=layer, owner=""), layer)
+
+    def _judge_link(self, link: TarEntry, target: Node, change: Changeset, layer: int) -> None:
+        """Note what runtimes, who make links in the order of the layer, would do otherwise."""
+        at = change.order[link.path]
+        for path in dict.fromkeys((link.target, target.path)):
+            if change.order.get(path, -1) > at:
+                detail = f"`{path}`, which the hard link names, is written later in the layer"
+                self._note("link-before-target", link.path, layer, detail)
+        capabilities, attributes = attributes_of(link)
+        says = f"{link.mode:o} {link.uid}:{link.gid}"
+        is_as = f"{target.mode:o} {target.uid}:{target.gid}"
+        names = [name for name, value in attributes if (name, value) not in target.attributes]
+        if capabilities not in ("", target.capabilities):
+            names.append("security.capability")
+        if target.kind is not Kind.SYMLINK and (says != is_as or names):
+            # one file has one mode: runtimes give the file what the link's header says
+            detail = f"the link's header says {' '.join([says, *names])}, its target is {is_as}"
+            self._note("link-attributes", link.path, layer, detail)
 
     def _note(self, code: str, path: str, layer: int, detail: str) -> None:
         self.irregularities.append(

@@ -36,6 +36,9 @@ NODES = st.builds(
     sha256=_HEX | st.just(""),
     target=TEXT,
     capabilities=st.sampled_from(["", "0100000200040000"]),
+    attributes=st.sampled_from(
+        [(), (("user.a;b=c", "00ff"),), (("a\tb\udcff", ""), ("system.posix_acl_access", "01"))]
+    ),
     owner=TEXT,
 )
 INDEX = st.lists(NODES, max_size=12, unique_by=lambda node: node.path)
