@@ -60,7 +60,9 @@ def _take(option: Option, name: str, value: str | None, rest: list[str], parsed:
     if option.takes_nothing:
         if value is not None:
             parsed.refused = True
-            parsed.add("no-value-taken", Severity.FAIL, name, f"`{name}` takes no value", found=value)
+            parsed.add(
+                "no-value-taken", Severity.FAIL, name, f"`{name}` takes no value", found=value
+            )
         parsed.values[option.dest] = True
         return
     if value is None:
@@ -82,7 +84,9 @@ def _take(option: Option, name: str, value: str | None, rest: list[str], parsed:
     problem = _problem(option, value)
     if problem:
         parsed.refused = True
-        parsed.add("value", Severity.FAIL, name, f"`{name}` is refused", needed=problem, found=value)
+        parsed.add(
+            "value", Severity.FAIL, name, f"`{name}` is refused", needed=problem, found=value
+        )
 
 
 def _problem(option: Option, value: str) -> str:

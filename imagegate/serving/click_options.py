@@ -59,7 +59,10 @@ class _Decorators:
             if isinstance(node, ast.Call) and _is_option(node):
                 self.declared += 1
                 yield from self._option(module, node)
-            elif isinstance(node, ast.Call) and _names(node.func)[-1:] in (["command"], ["argument"]):
+            elif isinstance(node, ast.Call) and _names(node.func)[-1:] in (
+                ["command"],
+                ["argument"],
+            ):
                 continue
             else:
                 called = node.func if isinstance(node, ast.Call) else node
@@ -83,7 +86,9 @@ class _Decorators:
 
     def _option(self, module: Module, node: ast.Call) -> Iterator[Option]:
         where = f"{module.path}:{node.lineno}"
-        names = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        names = [
+            a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)
+        ]
         if len(names) != len(node.args) or not names:
             self.notes.append(f"{where}: an option is declared whose name is not in the text")
             return
@@ -107,7 +112,10 @@ class _Decorators:
             action = "count"
         elif "type" in keywords:
             kind, choices = self._type(where, strings[0], keywords["type"])
-        elif isinstance(default := keywords.get("default"), ast.Constant) and default.value is not None:
+        elif (
+            isinstance(default := keywords.get("default"), ast.Constant)
+            and default.value is not None
+        ):
             # click takes the type of the default
             kind = type(default.value).__name__
             if kind == "bool":
@@ -117,7 +125,9 @@ class _Decorators:
             strings=tuple(strings),
             dest=dest.replace("-", "_"),
             action=action,
-            nargs=nargs.value if isinstance(nargs, ast.Constant) and isinstance(nargs.value, int) else None,
+            nargs=nargs.value
+            if isinstance(nargs, ast.Constant) and isinstance(nargs.value, int)
+            else None,
             type=kind if kind in {*_TYPES, "path", "json", "unknown"} else "str",
             choices=choices,
             deprecated="deprecated" in keywords

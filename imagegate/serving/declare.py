@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from imagegate.serving.fields import Derived, TypeValue
-from imagegate.serving.modules import ClassValue, External, FunctionValue, Modules, Unknown
+from imagegate.serving.modules import ClassValue, External, FunctionValue, Modules
 from imagegate.serving.table import Option
 
 _ACTIONS = frozenset(
@@ -62,9 +62,13 @@ class Declarations:
         if action == "boolean":
             strings += [f"--no-{s[2:]}" for s in list(strings) if s.startswith("--")]
         choices, computed = _choices(keywords.get("choices"))
-        known, _ = _choices(keywords.get("metavar") if isinstance(keywords.get("metavar"), list) else None)
+        known, _ = _choices(
+            keywords.get("metavar") if isinstance(keywords.get("metavar"), list) else None
+        )
         value = keywords.get("type")
-        kind, optional = self._type(where, names[0], value, keywords)
+        kind, optional = self._type(value)
+        if kind == "unknown":
+            self.notes.append(f"{where}: what a value of `{names[0]}` has to be is not known")
         help_text = keywords.get("help")
         derived = keywords.get("_derived")
         from_field = derived if isinstance(derived, Derived) else Derived("")
@@ -81,7 +85,10 @@ class Declarations:
             computed=computed,
             deprecated=deprecated
             or keywords.get("deprecated") is True
-            or (isinstance(help_text, str) and help_text.lower().lstrip("([").startswith("deprecated")),
+            or (
+                isinstance(help_text, str)
+                and help_text.lower().lstrip("([").startswith("deprecated")
+            ),
             required=keywords.get("required") is True,
             lower=from_field.lower,
             upper=from_field.upper,
@@ -126,9 +133,8 @@ class Declarations:
             return "refuse", nargs, True
         return "custom", nargs, deprecated
 
-    def _type(
-        self, where: str, name: str, value: object, keywords: dict[str, object]
-    ) -> tuple[str, bool]:
+    @staticmethod
+    def _type(value: object) -> tuple[str, bool]:
         match value:
             case None:
                 return "str", False
@@ -138,10 +144,6 @@ class Declarations:
                 return TYPES[full], False
             case FunctionValue(node=node) if node.name in _FUNCTIONS:
                 return _FUNCTIONS[node.name], False
-            case Unknown() | External() | FunctionValue() | ClassValue():
-                if not (isinstance(value, FunctionValue) and keywords.get("choices")):
-                    self.notes.append(f"{where}: what a value of `{name}` has to be is not known")
-                return "unknown", False
             case _:
                 return "unknown", False
 

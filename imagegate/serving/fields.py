@@ -212,9 +212,9 @@ class VllmKeywords:
         named_sets: dict[str, list[str]] = {}
         for node in ast.walk(function.node):
             match node:
-                case ast.Call(
-                    func=ast.Name(id="contains_type"), args=[_, ast.Name(id=kind)]
-                ) if kind not in self._KNOWN:
+                case ast.Call(func=ast.Name(id="contains_type"), args=[_, ast.Name(id=kind)]) if (
+                    kind not in self._KNOWN
+                ):
                     self.notes.append(
                         f"{function.module.path}:{node.lineno}: a rule for `{kind}` is not known"
                     )
@@ -244,9 +244,9 @@ class VllmKeywords:
                 ),
                 "",
             )
-            kind = {"human_readable_int": "size", "human_readable_int_or_auto": "size-or-auto"}
+            sizes = {"human_readable_int": "size", "human_readable_int_or_auto": "size-or-auto"}
             for name in names:
-                self._sizes[name] = kind.get(made, "unknown")
+                self._sizes[name] = sizes.get(made, "unknown")
 
     def of(self, value: ClassValue) -> dict[str, dict[str, object]]:
         """Return the keywords of every field."""
@@ -325,7 +325,7 @@ def _literal_keywords(hints: Hints) -> dict[str, object]:
     kind = type(values[0]).__name__ if values else "str"
     where = "metavar" if "str" in kinds(hints) else "choices"
     try:
-        ordered = sorted(values)  # type: ignore[type-var]
+        ordered = sorted(values)
     except TypeError:
         ordered = values
     return {"type": TypeValue(kind), where: ordered}

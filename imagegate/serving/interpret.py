@@ -28,11 +28,43 @@ if TYPE_CHECKING:
 
 _DEPTH = 24
 _STEPS = 200_000
-_BUILTINS = (
-    "int str float bool list dict set tuple sorted len min max range enumerate zip frozenset any all type"
-).split()
+_BUILTINS = [
+    "int",
+    "str",
+    "float",
+    "bool",
+    "list",
+    "dict",
+    "set",
+    "tuple",
+    "sorted",
+    "len",
+    "min",
+    "max",
+    "range",
+    "enumerate",
+    "zip",
+    "frozenset",
+    "any",
+    "all",
+    "type",
+]
 _STRING_METHODS = frozenset(
-    "replace lower upper strip lstrip rstrip removeprefix removesuffix split title join format capitalize".split()
+    [
+        "replace",
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "removeprefix",
+        "removesuffix",
+        "split",
+        "title",
+        "join",
+        "format",
+        "capitalize",
+    ]
 )
 
 
@@ -82,7 +114,9 @@ class Interpreter:
         fields: Fields,
         *,
         record: Callable[[str, list[object], dict[str, object], bool], None],
-        special: Mapping[str, Callable[[Interpreter, list[object], dict[str, object], str], object]],
+        special: Mapping[
+            str, Callable[[Interpreter, list[object], dict[str, object], str], object]
+        ],
         argv: list[str],
     ) -> None:
         self.modules = modules
@@ -117,16 +151,17 @@ class Interpreter:
         names: dict[str, object] = {}
         if function.owner is not None and "staticmethod" not in decorators:
             args = [function.owner, *args]
-        for name, value in zip(parameters, args, strict=False):
-            names[name] = value
+        names |= dict(zip(parameters, args, strict=False))
         frame = Frame(function.module, names, function)
         defaults = node.args.defaults
-        for name, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True):
+        for name, default in zip(
+            parameters[len(parameters) - len(defaults) :], defaults, strict=True
+        ):
             if name not in names and name not in keywords:
                 names[name] = self.value(frame, default, depth)
-        for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-            if default is not None:
-                names[argument.arg] = self.value(frame, default, depth)
+        for argument, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+            if given is not None:
+                names[argument.arg] = self.value(frame, given, depth)
         names.update(keywords)
         for name in parameters:
             names.setdefault(name, Unknown(f"`{name}` is not given"))
@@ -252,9 +287,9 @@ class Interpreter:
             case ast.Subscript(value=container, slice=key):
                 found = self.value(frame, container, depth)
                 index = self.value(frame, key, depth)
-                if isinstance(found, dict) and isinstance(index, str | int):
-                    found[index] = value
-                elif isinstance(found, list) and isinstance(index, int):
+                if (isinstance(found, dict) and isinstance(index, str | int)) or (
+                    isinstance(found, list) and isinstance(index, int)
+                ):
                     found[index] = value
             case _:
                 pass
@@ -290,9 +325,11 @@ class Interpreter:
                 return self._dictionary(frame, keys, values, depth)
             case ast.JoinedStr(values=values):
                 return self._joined(frame, values, depth)
-            case ast.ListComp(elt=element, generators=generators) | ast.GeneratorExp(
-                elt=element, generators=generators
-            ) | ast.SetComp(elt=element, generators=generators):
+            case (
+                ast.ListComp(elt=element, generators=generators)
+                | ast.GeneratorExp(elt=element, generators=generators)
+                | ast.SetComp(elt=element, generators=generators)
+            ):
                 return self._comprehension(frame, element, generators, depth)
             case ast.DictComp(key=key, value=value, generators=generators):
                 pair = ast.copy_location(ast.Tuple([key, value], ast.Load()), node)
@@ -390,9 +427,12 @@ class Interpreter:
         if isinstance(key, ast.Slice):
             lower = self.value(frame, key.lower, depth) if key.lower else None
             upper = self.value(frame, key.upper, depth) if key.upper else None
-            plain = all(bound is None or isinstance(bound, int) for bound in (lower, upper))
-            if isinstance(found, list | str) and plain:
-                return found[lower:upper]  # type: ignore[misc]
+            if (
+                isinstance(found, list | str)
+                and isinstance(lower, int | None)
+                and isinstance(upper, int | None)
+            ):
+                return found[lower:upper]
             return Unknown(f"`{_short(container)}[…]`")
         index = self.value(frame, key, depth)
         if isinstance(found, External) and found.name.startswith("builtins."):
@@ -584,7 +624,14 @@ class Interpreter:
             return self._parser_call(frame, node, name, args, keywords)
         if isinstance(owner, dict):
             return _dict_method(owner, name, args)
-        if isinstance(owner, list) and name in ("append", "extend", "index", "copy", "add", "update"):
+        if isinstance(owner, list) and name in (
+            "append",
+            "extend",
+            "index",
+            "copy",
+            "add",
+            "update",
+        ):
             if self._conditional and name in ("append", "add", "extend", "update"):
                 args = [Unknown("added under a condition")]
                 name = "append"
@@ -626,7 +673,7 @@ class Interpreter:
         if isinstance(value, frozenset):
             value = _literal_values(value)
         match name, value:
-            case ("list" | "tuple" | "set" | "frozenset"), (list() | tuple() | set() | dict()):
+            case (("list" | "tuple" | "set" | "frozenset"), (list() | tuple() | set() | dict())):
                 return list(value)
             case "sorted", (list() | tuple() | set() | dict()):
                 try:
@@ -637,7 +684,7 @@ class Interpreter:
                 return len(value)
             case "dict", dict():
                 return dict(value)
-            case ("str" | "int" | "float"), (str() | int() | float()):
+            case (("str" | "int" | "float"), (str() | int() | float())):
                 try:
                     return {"str": str, "int": int, "float": float}[name](value)
                 except ValueError:
@@ -699,11 +746,11 @@ def _dict_method(owner: dict[object, object], name: str, args: list[object]) -> 
 
 def _list_method(owner: list[object], name: str, args: list[object]) -> object:
     match name, args:
-        case ("append" | "add"), [value]:
+        case (("append" | "add"), [value]):
             owner.append(value)
-        case ("extend" | "update"), [list() | tuple() as values]:
+        case (("extend" | "update"), [list() | tuple() as values]):
             owner.extend(values)
-        case ("extend" | "update"), _:
+        case (("extend" | "update"), _):
             owner.append(Unknown("more at run time"))
         case "copy", _:
             return list(owner)
@@ -727,12 +774,12 @@ def _truth(value: object) -> bool | None:
 def _compare(operator: ast.cmpop, left: object, right: object) -> object:
     decided = (str, int, float, bool, type(None))
     match operator:
-        case (ast.In() | ast.NotIn()) if isinstance(right, list | dict | str | tuple) and isinstance(
+        case ast.In() | ast.NotIn() if isinstance(right, list | dict | str | tuple) and isinstance(
             left, str | int
         ):
             if isinstance(right, str) and not isinstance(left, str):
                 return Unknown("a comparison")
-            found = left in right  # type: ignore[operator]
+            found = left in right
             if not found and any(isinstance(one, Unknown) for one in right):
                 return Unknown("a comparison")
             return found if isinstance(operator, ast.In) else not found
@@ -752,7 +799,9 @@ def _text_steps(node: ast.Lambda) -> tuple[tuple[str, ...], ...] | None:
     body = node.body
     while isinstance(body, ast.Call) and isinstance(body.func, ast.Attribute):
         values = [a.value for a in body.args if isinstance(a, ast.Constant)]
-        if body.func.attr not in ("lower", "upper", "strip", "replace") or len(values) != len(body.args):
+        if body.func.attr not in ("lower", "upper", "strip", "replace") or len(values) != len(
+            body.args
+        ):
             return None
         steps.insert(0, (body.func.attr, *(str(value) for value in values)))
         body = body.func.value
@@ -761,7 +810,9 @@ def _text_steps(node: ast.Lambda) -> tuple[tuple[str, ...], ...] | None:
 
 
 def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
 
 
 def _as_load(target: ast.expr) -> ast.expr:

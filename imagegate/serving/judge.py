@@ -83,17 +83,16 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise _ParserError(message, None)
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    def parse_known_args(  # type: ignore[override]
+        self, args: list[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         """Hand the action of an error on: its text alone does not say which option it was."""
-        try:
-            return self._parse_known_args2(args, namespace)
-        except argparse.ArgumentError as error:
-            action = _action_of(self, error.argument_name)
-            raise _ParserError(error.message, action) from error
-
-    def _parse_known_args2(self, args, namespace):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         self.exit_on_error = False
-        return super().parse_known_args(args, namespace)
+        try:
+            found, rest = super().parse_known_args(args, namespace)
+        except argparse.ArgumentError as error:
+            raise _ParserError(error.message, _action_of(self, error.argument_name)) from error
+        return found, rest
 
 
 def _action_of(parser: argparse.ArgumentParser, name: str | None) -> argparse.Action | None:
@@ -139,6 +138,19 @@ def build_parser(program: Program) -> argparse.ArgumentParser:
     return parser
 
 
+_BUILT: dict[int, tuple[Program, argparse.ArgumentParser]] = {}
+
+
+def _parser_of(program: Program) -> argparse.ArgumentParser:
+    """Build a program's parser once."""
+    kept = _BUILT.get(id(program))
+    if kept is None or kept[0] is not program:
+        if len(_BUILT) > 8:
+            _BUILT.clear()
+        kept = _BUILT[id(program)] = (program, build_parser(program))
+    return kept[1]
+
+
 def judge_arguments(
     program: Program, args: Sequence[str], files: Mapping[str, object] | None = None
 ) -> Parsed:
@@ -163,7 +175,7 @@ def judge_arguments(
             parsed.refused = True
             parsed.add("refused", Severity.FAIL, "", error.message, hint=error.hint)
             return parsed
-    _parse(program, build_parser(program), listed, parsed)
+    _parse(program, _parser_of(program), listed, parsed)
     _judge_values(program, parsed)
     return parsed
 
@@ -188,7 +200,7 @@ def _parse(
 ) -> None:
     """Parse, and after each error parse again without what caused it, to tell all of them."""
     strings = {string for option in program.options for string in option.strings}
-    args = _exact(program, parser, args, strings, parsed)
+    args = _exact(parser, args, strings, parsed)
     for _ in range(_TRIES):
         namespace = argparse.Namespace()
         try:
@@ -200,16 +212,19 @@ def _parse(
                 return
             args = shorter
             continue
+        named = False
         for text in unknown:
-            _unknown(program, text, strings, parsed)
+            # values behind an option that is not there are part of the same mistake
+            if not (named and not text.startswith("-")):
+                _unknown(program, text, strings, parsed)
+            named = text.startswith("-")
         for dest, string, values in getattr(namespace, "_seen", ()):
-            parsed.values[dest] = _stored(program, dest, string, values)
+            parsed.values[dest] = _stored(program, string, values)
         _keep_texts(program, args, parsed)
         return
 
 
 def _exact(
-    program: Program,
     parser: argparse.ArgumentParser,
     args: list[str],
     strings: set[str],
@@ -217,9 +232,12 @@ def _exact(
 ) -> list[str]:
     """Write abbreviations out and say so; an ambiguous one is taken out."""
     found: list[str] = []
-    literal = False
+    literal = dropping = False
     for arg in args:
         literal = literal or arg == "--"
+        if dropping and not arg.startswith("-"):
+            continue
+        dropping = False
         name, equals, value = arg.partition("=")
         if literal or not arg.startswith("--") or name in strings or arg == "--" or " " in name:
             found.append(arg)
@@ -238,7 +256,7 @@ def _exact(
             )
             found.append(full + equals + value)
         elif candidates:
-            parsed.refused = True
+            parsed.refused = dropping = True
             parsed.add(
                 "ambiguous",
                 Severity.FAIL,
@@ -301,7 +319,12 @@ def _without(
         if _fails(program, given, option):
             _record(program, option, given, error.message, parsed)
             return [*args[:place], *args[end:]]
-    parsed.add("refused", Severity.FAIL, option.strings[0] if option.strings else option.dest, error.message)
+    parsed.add(
+        "refused",
+        Severity.FAIL,
+        option.strings[0] if option.strings else option.dest,
+        error.message,
+    )
     if not places:
         return None
     return [*args[: places[0]], *args[places[0] + 1 :]]
@@ -309,9 +332,7 @@ def _without(
 
 def _fails(program: Program, given: list[str], option: Option) -> bool:
     """Whether one option alone, with what follows it, is refused."""
-    only = program.model_copy(
-        update={"options": (option.model_copy(update={"required": False}),)}
-    )
+    only = program.model_copy(update={"options": (option.model_copy(update={"required": False}),)})
     try:
         build_parser(only).parse_known_args(given)
     except _ParserError:
@@ -375,7 +396,7 @@ def _option_of(program: Program, action: argparse.Action | None) -> Option | Non
     return program.option(action.option_strings[0])
 
 
-def _stored(program: Program, dest: str, string: str | None, values: object) -> object:
+def _stored(program: Program, string: str | None, values: object) -> object:
     option = program.option(string) if string else None
     if option is not None and option.takes_nothing:
         return not (string or "").startswith("--no-") if option.action == "boolean" else True

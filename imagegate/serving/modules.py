@@ -93,7 +93,7 @@ class Module:
                 case ast.If(test=test, body=inner, orelse=other):
                     # what only type checkers see is not there at run time
                     if "TYPE_CHECKING" in ast.unparse(test):
-                        late = {k: v for k, v in self.bindings.items()}
+                        late = dict(self.bindings)
                         self._bind(inner)
                         typed = self.bindings
                         self.bindings = late
@@ -216,9 +216,7 @@ class Modules:
                             continue
                         if isinstance(value, ast.Constant) and isinstance(value.value, str):
                             where, _, attribute = value.value.partition(":")
-                            target = (
-                                f"{module.package}{where}" if where.startswith(".") else where
-                            )
+                            target = f"{module.package}{where}" if where.startswith(".") else where
                             return self.attribute(target, attribute or name, depth + 1)
                 case _:
                     pass

@@ -9,7 +9,7 @@ from imagegate.serving.annotations import Annotations, Hints, first, kinds
 from imagegate.serving.declare import Declarations
 from imagegate.serving.fields import Fields, TypeValue
 from imagegate.serving.interpret import Frame, Interpreter, Parser, literal_values
-from imagegate.serving.modules import ClassValue, Expression, External, Modules, Unknown
+from imagegate.serving.modules import ClassValue, FunctionValue, Modules, Unknown
 from imagegate.serving.table import Option, Program
 from imagegate.serving.vllm import count_declarations, missing_notes
 
@@ -81,10 +81,10 @@ def read_sglang(modules: Modules, version: str, plugins: tuple[str, ...]) -> Pro
     )
 
 
-def _inside(place: tuple[str, int, int], start: object) -> bool:
-    node, module = start.node, start.module  # type: ignore[attr-defined]
+def _inside(place: tuple[str, int, int], start: FunctionValue) -> bool:
+    node = start.node
     path, line, _ = place
-    return path == module.path and node.lineno <= line <= (node.end_lineno or line)
+    return path == start.module.path and node.lineno <= line <= (node.end_lineno or line)
 
 
 class _Derived:
@@ -196,6 +196,3 @@ def _argument(
         if isinstance(node, ast.JoinedStr) and isinstance(value, Unknown):
             return {"help": ""}
     return None
-
-
-__all__ = ["NAME", "Expression", "External", "read_sglang"]

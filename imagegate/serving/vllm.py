@@ -163,20 +163,19 @@ def _features(modules: Modules) -> tuple[str, ...]:
 
 def _platform_hooks(modules: Modules) -> list[str]:
     """Say which platforms may change the parser when the program starts."""
-    found = []
-    for path in modules.paths("vllm/platforms/"):
-        module = modules.get(path.removesuffix(".py").replace("/", "."))
-        for node in ast.walk(module.node) if module is not None else ():
-            if (
-                isinstance(node, ast.FunctionDef)
-                and node.name == "pre_register_and_update"
-                and any(
-                    isinstance(inner, ast.Attribute) and inner.attr == "add_argument"
-                    for inner in ast.walk(node)
-                )
-            ):
-                found.append(f"{path}:{node.lineno}: this platform adds options when it starts")
-    return found
+    return [
+        f"{path}:{node.lineno}: this platform adds options when it starts"
+        for path in modules.paths("vllm/platforms/")
+        for module in [modules.get(path.removesuffix(".py").replace("/", "."))]
+        if module is not None
+        for node in ast.walk(module.node)
+        if isinstance(node, ast.FunctionDef)
+        and node.name == "pre_register_and_update"
+        and any(
+            isinstance(inner, ast.Attribute) and inner.attr == "add_argument"
+            for inner in ast.walk(node)
+        )
+    ]
 
 
 def _environment(modules: Modules) -> tuple[str, ...] | None:
