@@ -22,11 +22,12 @@ from imagegate.coverage.tree import (
 )
 from imagegate.coverage.verdict import Judgement, judge
 from imagegate.errors import CoverageError, ImagegateError
-from imagegate.usecases.context_files import ignore_bytes, label_of, read_bytes, read_context
-from imagegate.usecases.recipe_assets import find_assets
+from imagegate.usecases.covering.assets import find_assets, heads
+from imagegate.usecases.covering.contexts import ignore_bytes, label_of, read_bytes, read_context
+from imagegate.usecases.covering.git import git_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from imagegate.coverage.building.builder import Builder
     from imagegate.coverage.outcome import Asset
@@ -95,7 +96,9 @@ def check_coverage(request: Request, *, fix: bool = False) -> tuple[FileReport, 
         CoverageError: a file, a context or the recipes cannot be used.
     """
     context = read_context(request.context)
-    assets = find_assets(request, context)
+    git = git_state(request.context, heads(request.recipes))
+    expects = tuple(f"{source}={goal}" for source, goal in request.expects)
+    assets = find_assets(request.recipes, expects, context, git).assets
     return tuple(
         _check_one(request, dockerfile, context, assets, fix=fix)
         for dockerfile in request.dockerfiles
@@ -103,7 +106,7 @@ def check_coverage(request: Request, *, fix: bool = False) -> tuple[FileReport, 
 
 
 def _check_one(
-    request: Request, dockerfile: Path, context: Context, assets: list[Asset], *, fix: bool
+    request: Request, dockerfile: Path, context: Context, assets: Sequence[Asset], *, fix: bool
 ) -> FileReport:
     texts = _Texts()
     judgements = [

@@ -37,8 +37,8 @@ from imagegate.coverage.building.profiles import (
 from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.tree import Kind, Node, walk
 from imagegate.errors import CoverageError
-from imagegate.usecases.context_files import read_context
 from imagegate.usecases.coverage import Request, check_coverage, ignore_for
+from imagegate.usecases.covering.contexts import read_context
 from tests.coverage.drawing import Case, a_case
 
 if TYPE_CHECKING:
