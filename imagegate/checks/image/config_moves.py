@@ -62,6 +62,8 @@ _BOOKKEEPING_LABELS = frozenset({"io.buildah.version"})
 _AROUND = frozenset({"architecture", "os", "variant", "rootfs", "history", "created", "author"})
 _AROUND |= frozenset({"container", "container_config", "docker_version", "parent", "id", "config"})
 _CACHE = "moby.buildkit."
+# `base.annotations` judges this one
+_OF_ANNOTATIONS = "Label org.opencontainers.image.base.digest"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HINT = "declare it under `[config]`, or keep the build from setting it"
 
@@ -350,7 +352,7 @@ def _judge_base_digests(evidence: Evidence, findings: Findings) -> None:
     repository = evidence.recipe.base.name if evidence.recipe.base is not None else ""
     for where, text in sorted(texts.items()):
         # what the base says of itself names what it stands on in turn
-        if inherited.get(where) == text:
+        if inherited.get(where) == text or where == _OF_ANNOTATIONS:
             continue
         about_base = "base" in where.lower() or (repository and repository in text)
         others = [found for found in _DIGEST.findall(text) if found not in right]
