@@ -287,9 +287,9 @@ class Interpreter:
             case ast.Subscript(value=container, slice=key):
                 found = self.value(frame, container, depth)
                 index = self.value(frame, key, depth)
-                if (isinstance(found, dict) and isinstance(index, str | int)) or (
-                    isinstance(found, list) and isinstance(index, int)
-                ):
+                if isinstance(found, dict) and isinstance(index, str | int):
+                    found[index] = value
+                if isinstance(found, list) and isinstance(index, int) and index < len(found):
                     found[index] = value
             case _:
                 pass
