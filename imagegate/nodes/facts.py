@@ -103,9 +103,7 @@ def host_facts(host):
     """Who this is."""
     kernel = host.text("/proc/sys/kernel/osrelease")
     inside = [
-        sign
-        for sign in ("/.dockerenv", "/run/.containerenv")
-        if os.path.exists(host.path(sign))
+        sign for sign in ("/.dockerenv", "/run/.containerenv") if os.path.exists(host.path(sign))
     ]
     return {
         "name": (host.text("/proc/sys/kernel/hostname") or socket.gethostname()).strip(),
@@ -287,7 +285,9 @@ def oomd_units(host):
     found = []
     for part in said.split("\n\n"):
         values = dict(line.split("=", 1) for line in part.splitlines() if "=" in line)
-        acts = [k for k in ("ManagedOOMMemoryPressure", "ManagedOOMSwap") if values.get(k) == "kill"]
+        acts = [
+            k for k in ("ManagedOOMMemoryPressure", "ManagedOOMSwap") if values.get(k) == "kill"
+        ]
         if acts:
             found.append({"unit": values.get("Id", ""), "acts_on": acts})
     return found
@@ -318,7 +318,9 @@ def debian_packages(host, pattern):
 def driver_facts(host):
     """Return the evidence about kernel and driver, each reading by itself."""
     loaded_text = host.text("/proc/driver/nvidia/version", quiet=True)
-    match = re.search(r"(?:Kernel Module|for \w+)\s+(?:for \w+\s+)?(\d+\.\d+(?:\.\d+)?)", loaded_text or "")
+    match = re.search(
+        r"(?:Kernel Module|for \w+)\s+(?:for \w+\s+)?(\d+\.\d+(?:\.\d+)?)", loaded_text or ""
+    )
     loaded = match[1] if match else None
     loaded = loaded or (host.text("/sys/module/nvidia/version", quiet=True) or "").strip() or None
     modules = {}
@@ -334,14 +336,20 @@ def driver_facts(host):
     packages = [
         {"name": name, "version": version, "state": state}
         for name, version, state in debian_packages(
-            host, r"linux-(?:image|modules|objects|signatures)-.*|libnvidia-compute-.*|nvidia-dkms-.*"
+            host,
+            r"linux-(?:image|modules|objects|signatures)-.*|libnvidia-compute-.*|nvidia-dkms-.*",
         )
         if re.search(r"\d", name) or "nvidia" in name
     ]
     libraries = sorted(
         {
             match[1]
-            for folder in ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/*-linux-gnu/nvidia/current")
+            for folder in (
+                "/usr/lib/*-linux-gnu",
+                "/usr/lib64",
+                "/usr/lib",
+                "/usr/lib/*-linux-gnu/nvidia/current",
+            )
             for path in host.glob(f"{folder}/libcuda.so.*")
             for match in [re.search(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)$", path)]
             if match
@@ -369,15 +377,19 @@ def driver_facts(host):
 def gpu_facts(host):
     """Return the GPUs as ``nvidia-smi`` or ``/proc`` names them."""
     fields = ("index", "name", "driver_version", "memory.total", "compute_cap", "uuid")
-    said = host.run("nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits")
+    said = host.run(
+        "nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"
+    )
     found = []
     for line in (said or "").splitlines():
         values = [one.strip() for one in line.split(",")]
         if len(values) == len(fields):
             found.append(
                 {
-                    key.replace(".", "_"): None if value in ("[N/A]", "N/A", "[Not Supported]") else value
-                    for key, value in zip(fields, values)  # noqa: B905 - Python 3.8
+                    key.replace(".", "_"): None
+                    if value in ("[N/A]", "N/A", "[Not Supported]")
+                    else value
+                    for key, value in zip(fields, values)
                 }
             )
     if said is None:
@@ -400,7 +412,9 @@ def network_facts(host):
     try:
         for link in json.loads(said) if said else []:
             addresses[link.get("ifname")] = [
-                one.get("local") for one in link.get("addr_info", []) if one.get("scope") == "global"
+                one.get("local")
+                for one in link.get("addr_info", [])
+                if one.get("scope") == "global"
             ]
     except ValueError:
         said = None
@@ -420,7 +434,8 @@ def network_facts(host):
                 "name": name,
                 "state": (host.text(f"{folder}/operstate", quiet=True) or "").strip(),
                 "carrier": (host.text(f"{folder}/carrier", quiet=True) or "").strip() == "1",
-                "speed_mbits": host.text(f"{folder}/speed", quiet=True) and host.number(f"{folder}/speed", quiet=True),
+                "speed_mbits": host.text(f"{folder}/speed", quiet=True)
+                and host.number(f"{folder}/speed", quiet=True),
                 "mtu": host.number(f"{folder}/mtu", quiet=True),
                 "physical": os.path.exists(host.path(f"{folder}/device")),
                 "addresses": addresses.get(name, []),
@@ -523,7 +538,12 @@ def images(host, engine, names):
     return found
 
 
-CAPABILITY_NAMES = ("NVIDIA_REQUIRE_CUDA", "TORCH_CUDA_ARCH_LIST", "FLASHINFER_CUDA_ARCH_LIST", "CUDA_VERSION")
+CAPABILITY_NAMES = (
+    "NVIDIA_REQUIRE_CUDA",
+    "TORCH_CUDA_ARCH_LIST",
+    "FLASHINFER_CUDA_ARCH_LIST",
+    "CUDA_VERSION",
+)
 
 
 def containers(host, engine, names):
@@ -564,7 +584,11 @@ def containers(host, engine, names):
                 "network": limits.get("NetworkMode"),
                 "ipc": limits.get("IpcMode"),
                 "shm_size": limits.get("ShmSize"),
-                "memlock": [u for u in limits.get("Ulimits") or [] if u.get("Name", "").lower().endswith("memlock")],
+                "memlock": [
+                    u
+                    for u in limits.get("Ulimits") or []
+                    if u.get("Name", "").lower().endswith("memlock")
+                ],
                 "started_at": state.get("StartedAt"),
                 "pid": state.get("Pid"),
                 "labels": config.get("Labels") or {},
@@ -622,7 +646,9 @@ def weight_facts(host, path, full=False):
     found["tensors"] = len(tensors)
     check_index(here, names, tensors, found)
     describe_model(here, names, found)
-    lines = [f"{f['name']} {f['size']} {f.get('header') or f.get('sha256')}" for f in found["files"]]
+    lines = [
+        f"{f['name']} {f['size']} {f.get('header') or f.get('sha256')}" for f in found["files"]
+    ]
     found["digest"] = "sha256:" + hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
     return found
 
@@ -661,13 +687,22 @@ def small_file(path, name):
     """Return size and SHA-256 of a file that is small."""
     with open(path, "rb") as stream:
         content = stream.read(64 << 20)
-    return {"name": name, "size": os.path.getsize(path), "sha256": hashlib.sha256(content).hexdigest()}
+    return {
+        "name": name,
+        "size": os.path.getsize(path),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 def shard(path, name, found, full):
     """Read one safetensors file's header (format: u64 length, JSON, data without gaps)."""
     status = os.stat(path)
-    entry = {"name": name, "size": status.st_size, "blocks": status.st_blocks * 512, "uid": status.st_uid}
+    entry = {
+        "name": name,
+        "size": status.st_size,
+        "blocks": status.st_blocks * 512,
+        "uid": status.st_uid,
+    }
     with open(path, "rb") as stream:
         first = stream.read(8)
         rest = stream.read(192)
@@ -734,7 +769,10 @@ def extents(document):
                 for extent in about["shape"]:
                     bits *= extent
                 if bits != 8 * (end - begin):
-                    return f"`{tensor}` has {end - begin} bytes for {about['dtype']} {about['shape']}", 0
+                    return (
+                        f"`{tensor}` has {end - begin} bytes for {about['dtype']} {about['shape']}",
+                        0,
+                    )
             position = end
     except (KeyError, TypeError, ValueError):
         return "a tensor without dtype, shape or data_offsets", 0
@@ -800,9 +838,18 @@ def describe_model(here, names, found):
                         "sliding_window", "max_position_embeddings")
         },
     }  # fmt: skip
-    if found["model"]["multimodal"] and not {"processor_config.json", "preprocessor_config.json"} & set(names):
+    if found["model"]["multimodal"] and not {
+        "processor_config.json",
+        "preprocessor_config.json",
+    } & set(names):
         fault(found, "no-processor", "processor_config.json")
-    if not {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "tekken.json", "vocab.json"} & set(names):
+    if not {
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+        "tekken.json",
+        "vocab.json",
+    } & set(names):
         fault(found, "no-tokenizer", "tokenizer.json")
 
 
@@ -881,7 +928,9 @@ def main(arguments=None):
     parser.add_argument("--json", action="store_true", help="the only form there is")
     given = parser.parse_args(arguments)
     host = Host(given.root, run_programs=given.root == "/")
-    json.dump(collect(host, given.weights, given.cache, given.full, given.engine), sys.stdout, indent=1)
+    json.dump(
+        collect(host, given.weights, given.cache, given.full, given.engine), sys.stdout, indent=1
+    )
     sys.stdout.write("\n")
     return 0
 
