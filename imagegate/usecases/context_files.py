@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from imagegate.coverage.gopath import clean
-from imagegate.coverage.profiles import Family, Profile
+from imagegate.coverage.golang.paths import clean
 from imagegate.coverage.tree import Context, Node, directory, file, link, special
 from imagegate.errors import CoverageError
+
+if TYPE_CHECKING:
+    from imagegate.coverage.sending.client import Client
 
 
 def read_context(folder: Path, name: str = "") -> Context:
@@ -73,10 +75,10 @@ def read_bytes(path: Path, missing: str) -> bytes:
         raise CoverageError(f"`{path}` cannot be read: {unreadable}") from unreadable
 
 
-def ignore_bytes(place: Path, profile: Profile) -> bytes | None:
+def ignore_bytes(place: Path, client: Client) -> bytes | None:
     """Return the bytes of an ignore file; a folder of that name is none for BuildKit only."""
     if place.is_dir():
-        if profile.family is Family.BUILDKIT:
+        if client.skips_folders:
             return None
         raise CoverageError(f"`{place}` is a folder", hint="this builder wants a file there")
     if not place.exists():

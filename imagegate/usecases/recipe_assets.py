@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.gopath import BadPatternError, clean, inside, match
+from imagegate.coverage.golang.paths import BadPatternError, clean, inside, match
 from imagegate.coverage.outcome import Asset
 from imagegate.coverage.tree import (
     Context,
