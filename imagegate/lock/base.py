@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from imagegate.catalog import CATALOGS, REVISION as CATALOG_DIGEST
 from imagegate.errors import LockError
 from imagegate.facts import Facts
 from imagegate.lock.blocks import BlockIndex, encode_index
@@ -36,16 +37,17 @@ OPTIONS = "options.json"
 STATEMENT = "statement.json"
 _ALWAYS = frozenset({FREEZE, MANIFEST, CONFIG, FILES})
 BASE_FILES = (BASE, FREEZE, MANIFEST, CONFIG, FILES, OPTIONS)
-# to be raised whenever `Facts` gains something that checks compare: a lock without it would let
-# everything of that kind pass
-REVISION = 2
+# rises with the revision of every single catalog, so that a program knows which of two is the
+# newer; what is read itself is told by the catalog's own digest
+REVISION = sum(catalog.revision for catalog in CATALOGS)
 
 
 class BaseDocument(BaseModel):
     """``base.json``.
 
     Attributes:
-        revision: of the catalog, that is of which facts are read.
+        revision: the number of the catalog's revision.
+        catalog: its digest: which facts are read, and how.
         base: digest of the base's manifest.
         platform: the base's platform.
         compressed: bytes of all its layers' blobs.
@@ -57,6 +59,7 @@ class BaseDocument(BaseModel):
 
     schema_version: Literal[2] = Field(alias="schema")
     revision: int
+    catalog: str
     base: DigestField
     platform: str
     compressed: Annotated[int, Field(ge=0)]
@@ -146,6 +149,7 @@ def encode_base(parts: BaseParts) -> dict[str, bytes]:
     document = BaseDocument.model_construct(
         schema_version=2,
         revision=REVISION,
+        catalog=CATALOG_DIGEST,
         base=Digest.of(parts.manifest_bytes),
         platform=parts.platform,
         compressed=parts.compressed,
@@ -178,7 +182,7 @@ def decode_base(files: Mapping[str, FileContent], where: str) -> BaseLock:
     if not isinstance(raw, bytes):
         raise LockError(f"`{where}` has no `{BASE}`: this is not a base lock", hint=hint)
     found = unseal(raw, f"{where}/{BASE}", hint)
-    require_revision(found.get("revision"), where)
+    require_revision(found.get("revision"), found.get("catalog"), where)
     document = validate(BaseDocument, found, f"{where}/{BASE}", hint)
     listed = document.files
     require_files(_ALWAYS, listed.keys() - {OPTIONS}, where)
@@ -219,7 +223,7 @@ class OlderRevisionError(LockError):
     """A base lock holds fewer facts than are compared: the base has to be read again."""
 
 
-def require_revision(found: object, where: str) -> None:
+def require_revision(found: object, catalog: object, where: str) -> None:
     """Require that a base lock holds the facts that this program compares.
 
     Raises:
@@ -234,9 +238,9 @@ def require_revision(found: object, where: str) -> None:
             f"its revision is {found}, this program knows {REVISION}",
             hint="use that version or a later one",
         )
-    if found < REVISION:
+    if (found, catalog) != (REVISION, CATALOG_DIGEST):
         raise OlderRevisionError(
-            f"`{where}` holds other facts than are compared: "
-            f"expected=revision {REVISION} found=revision {found}",
+            f"`{where}` holds other facts than are compared: expected=revision {REVISION} "
+            f"({CATALOG_DIGEST}) found=revision {found} ({catalog})",
             hint="run `imagegate lock`, which reads the base again",
         )

@@ -221,7 +221,7 @@ class BlockIndex:
     def _read(self, number: int) -> list[str]:
         """Read a block, and require that it is the one of the table."""
         block, (start, size) = self._blocks[number], self._spans[number]
-        text = self._frame(start, size, min(block.size, _BLOCK_LIMIT))
+        text = self._frame(start, size, block.size)
         if len(text) != block.size or hashlib.sha256(text).hexdigest() != block.sha256:
             raise LockError(
                 f"`{self._where}` was changed by hand: block {number + 1} is not the one of its "
@@ -273,18 +273,24 @@ class BlockIndex:
         try:
             header, *lines = text.decode("utf-8").split("\n")
             name, blocks, owners = header.split("\t")
-            if name != _HEADER or lines.pop() != "" or len(lines) != int(blocks) + int(owners):
+            if (
+                name != _HEADER
+                or not lines
+                or lines.pop() != ""
+                or len(lines) != int(blocks) + int(owners)
+            ):
                 raise self._damaged("its table is malformed")
             listed = [line.split("\t") for line in lines]
-            return (
-                [
-                    _Block(first=first, lines=int(count), size=int(size), sha256=sha256)
-                    for first, count, size, sha256 in listed[: int(blocks)]
-                ],
-                {unescape(owner): int(count) for owner, count in listed[int(blocks) :]},
-            )
+            parsed = [
+                _Block(first=first, lines=int(count), size=int(size), sha256=sha256)
+                for first, count, size, sha256 in listed[: int(blocks)]
+            ]
+            known = {unescape(owner): int(count) for owner, count in listed[int(blocks) :]}
         except ValueError as error:
             raise self._damaged("its table is malformed") from error
+        if any(block.lines < 1 or not 0 < block.size <= _BLOCK_LIMIT for block in parsed):
+            raise self._damaged("its table lists a block of a size that none has")
+        return parsed, known
 
     def _damaged(self, why: str) -> LockError:
         return LockError(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field
 
+from imagegate.catalog import no_facts
 from imagegate.errors import ImageError, LockError
-from imagegate.facts import Facts
 from imagegate.lock.blocks import BlockIndex, InMemory, encode_index
 from imagegate.lock.sealed import index_file, require_files, seal, text_file, unseal, validate
 from imagegate.oci.digest import Digest
@@ -24,6 +24,7 @@ from imagegate.oci.documents import DigestField, canonical_json, parse_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from imagegate.facts import Facts
     from imagegate.lock.base import BaseLock
     from imagegate.lock.sealed import FileContent
     from imagegate.oci.documents import ImageConfig, Manifest
@@ -309,7 +310,7 @@ def _locked_base(contents: ContentsDocument, base: BaseLock | None) -> LockedBas
             index=None,
             platform=contents.platform,
             compressed=0,
-            facts=Facts(),
+            facts=no_facts(),
         )
     return LockedBase(
         image=contents.base.image,
@@ -322,9 +323,7 @@ def _locked_base(contents: ContentsDocument, base: BaseLock | None) -> LockedBas
     )
 
 
-def _require_base(
-    contents: ContentsDocument, base: BaseLock | None, where: str, name: str
-) -> None:
+def _require_base(contents: ContentsDocument, base: BaseLock | None, where: str, name: str) -> None:
     """Require the very base lock that the recipe was locked against."""
     expected = contents.base
     if (expected is None) != (base is None):

@@ -11,7 +11,7 @@ from imagegate.rootfs import Node
 
 def path_of(line: str) -> str:
     """Return the path of a line, escaped as it is there."""
-    return line[: line.index("\t")]
+    return line.partition("\t")[0]
 
 
 def format_line(node: Node, owner: str) -> str:

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from imagegate.catalog import REVISION as CATALOG_DIGEST
 from imagegate.errors import LockError
 from imagegate.facts import Facts
-from imagegate.lock.base import REVISION, BaseParts
+from imagegate.lock.base import BaseParts
 from imagegate.lock.blocks import encode_index
-from imagegate.lock.layered import CONTENTS, LockedAsset, LockedWheel, decode_assets
-from imagegate.lock.layered import decode_requirements as _wheels
+from imagegate.lock.layered import (
+    CONTENTS,
+    LockedAsset,
+    LockedWheel,
+    decode_assets,
+    decode_requirements as _wheels,
+)
 from imagegate.lock.lines import parse_line
 from imagegate.lock.sealed import plain, unpack, unseal, validate
 from imagegate.oci.digest import Digest
@@ -104,10 +110,10 @@ def decode_old(name: str, files: Mapping[str, bytes], where: str) -> OldLock:
     }
     document = parse_json(canonical["base.json"], f"`{where}/base.json`")
     revision: Any = document.pop("catalog", 1)
-    if revision != REVISION:
+    if revision != CATALOG_DIGEST:
         raise LockError(
             f"`{where}/base.json` holds other facts than are compared: "
-            f"expected=revision {REVISION} found=revision {revision}",
+            f"expected={CATALOG_DIGEST} found={revision}",
             hint=hint,
         )
     base = validate(_Base, document, f"{where}/base.json", hint)

@@ -21,10 +21,9 @@ from imagegate.lock import (
     decode_lock,
     named_base,
 )
-from imagegate.lock.base import FILES
 from imagegate.oci.digest import Digest
 from imagegate.recipe import Recipe, parse_recipe
-from imagegate.workspace.access import FileAccess
+from imagegate.workspace.lockfolders import base_files, read_lock_files
 from imagegate.workspace.requirements import read_requirements
 
 _REQUIREMENTS = "requirements.in"
@@ -183,9 +182,13 @@ class Workspace:
         known = self._bases.get(digest)
         # the table of contents covers every other file
         table = Digest.of(files.get(BASE) or b"")
-        if known is not None and known[0] == table and known[1].statement == files.get(STATEMENT, b""):
+        if (
+            known is not None
+            and known[0] == table
+            and known[1].statement == files.get(STATEMENT, b"")
+        ):
             return known[1]
-        lock = decode_base({**files, FILES: FileAccess(folder / FILES)}, where)
+        lock = decode_base(base_files(folder, files), where)
         if lock.base != digest:
             raise LockError(f"`{where}` is the lock of another base: found={lock.base}")
         self._bases[digest] = (table, lock)
@@ -229,15 +232,7 @@ class Workspace:
         return found
 
     def _lock_files(self, folder: Path) -> dict[str, bytes]:
-        try:
-            return {
-                path.name: path.read_bytes()
-                for path in folder.iterdir()
-                # the index of a base is read by the block
-                if path.is_file() and not (path.name == FILES and folder.parent.name == _BASES)
-            }
-        except OSError as error:
-            raise LockError(f"cannot read `{self.relative(folder)}`: {error}") from error
+        return read_lock_files(folder, self.relative(folder))
 
     def layout(self, name: str) -> Path:
         """Return where a recipe's build lies."""

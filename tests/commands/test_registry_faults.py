@@ -39,6 +39,7 @@ def verify(world: World, image: str, _to: str) -> bool:
 
 
 def lock(world: World, _image: str, _to: str) -> bool:
+    world.forget_base()
     lock_recipe(
         calling(Workspace(world.root), cache=world.root.parent / "cache", clock=ManualClock()),
         "demo",
