@@ -220,7 +220,8 @@ def test_a_repository_without_a_dockerfile_is_said(
 # -- standard input
 
 
-def test_a_dockerfile_from_standard_input(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("project")
+def test_a_dockerfile_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"FROM scratch\nCOPY recipes/llama /r/llama\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     told = run("--dockerfile", "-", "--recipes", "recipes/*")
