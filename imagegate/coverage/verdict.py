@@ -194,7 +194,7 @@ class _Judge:
 
     def _in_context(self, asset: Asset) -> AssetVerdict | None:
         node = lookup(self._build.main.context.root, asset.path)
-        if node is None:
+        if node is None or asset.missing:
             reason = asset.missing or "the context has no such file"
             return self._say(asset, Outcome.NOT_IN_CONTEXT, reason)
         if self._real(asset.path) is None:

@@ -292,6 +292,8 @@ def _previous(call: Invocation, name: str) -> Lock | None:
     if not workspace.lock_folder(name).is_dir():
         return None
     try:
+        if is_old_form(workspace.lock_files(name)):
+            return None
         return workspace.lock(name)
     except OlderRevisionError:
         return None

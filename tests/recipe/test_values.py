@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import tomlkit
 from hypothesis import given, settings, strategies as st
-from imagegate.coverage.dockerfile import parse_dockerfile
 
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.engines.container.dockerfile import Dialect, render_dockerfile
 from imagegate.errors import RecipeError
 from imagegate.recipe import Recipe, parse_recipe
