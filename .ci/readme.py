@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from imagegate.checks import CHECKS
+from imagegate.checks.image import CHECKS
 from imagegate.cli import COMMANDS
 
 README = Path(__file__).parents[1] / "README.md"

@@ -12,6 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -70,6 +71,13 @@ def _specifier(value: str) -> str:
     except InvalidSpecifier as error:
         raise ValueError(str(error)) from error
     return value
+
+
+def _digest(value: str) -> str:
+    try:
+        return str(Digest.parse(value))
+    except ImageError as error:
+        raise ValueError(error.message) from error
 
 
 def _base_digest(value: str) -> str:
@@ -243,35 +251,36 @@ class WaiverEntry(_Section):
     Attributes:
         check: the finding's code, ``<check>/<what>``.
         subject: the finding's subject.
-        from_: what the lock has, as the finding says; with `to`.
-        to: what the image has.
-        path: the path of the finding; with `sha256`.
-        sha256: hex SHA-256 of what stands there.
+        about: the digest of what the finding is about, as the report prints it.
         reason: why it is accepted.
         expires: the last day on which it counts.
         base: digest of the base that it was given for, or ``scratch``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    check: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+/[a-z-]+$")]
+    check: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+/[a-z0-9-]+$")]
     subject: Annotated[str, Field(min_length=1)]
-    from_: str | None = Field(default=None, alias="from")
-    to: str | None = None
-    path: AbsolutePath | None = None
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    about: Annotated[str, AfterValidator(_digest)]
     reason: Annotated[str, Field(min_length=1)]
     expires: date
     base: Annotated[str, AfterValidator(_base_digest)]
 
-    @model_validator(mode="after")
-    def _exact(self) -> Self:
-        moved = self.from_ is not None and self.to is not None
-        content = self.path is not None and self.sha256 is not None
-        given = [v for v in (self.from_, self.to, self.path, self.sha256) if v is not None]
-        if moved == content or len(given) != 2:
-            raise ValueError("give either `from` and `to`, or `path` and `sha256`")
-        return self
+
+def _named_exactly(entries: object) -> object:
+    """Refuse waivers of the form that fitted other findings too, all at once and by name."""
+    if not isinstance(entries, tuple | list):
+        return entries
+    old = [
+        f"`{entry.get('check')}` of `{entry.get('subject')}`"
+        for entry in entries
+        if isinstance(entry, dict) and "about" not in entry
+    ]
+    if old:
+        raise ValueError(
+            f"to be given again: {', '.join(old)}; a waiver names the digest of what it accepts "
+            "(`about`). Take these out, look at each finding that `imagegate verify` then reports, "
+            "and paste the waiver that `imagegate verify --details` prints below it"
+        )
+    return entries
 
 
 class ImageToml(_Section):
@@ -292,7 +301,7 @@ class ImageToml(_Section):
     )
     denied: tuple[DeniedEntry, ...] = ()
     toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
-    waivers: tuple[WaiverEntry, ...] = ()
+    waivers: Annotated[tuple[WaiverEntry, ...], BeforeValidator(_named_exactly)] = ()
 
 
 # sections that say how an image is judged or told of, not what it is made of
@@ -339,10 +348,7 @@ class Recipe:
             Waiver(
                 code=entry.check,
                 subject=entry.subject,
-                locked=entry.from_,
-                found=entry.to,
-                path=entry.path.lstrip("/") if entry.path is not None else None,
-                sha256=entry.sha256,
+                about=Digest.parse(entry.about),
                 reason=entry.reason,
                 expires=entry.expires,
                 base=entry.base,

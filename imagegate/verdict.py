@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +32,7 @@ class Waiver:
     Attributes:
         code: the finding's code.
         subject: the finding's subject.
-        locked: what the lock must have; ``None`` where `path` and `sha256` are compared instead.
-        found: what the image must have, likewise.
-        path: the finding's path, without leading slash.
-        sha256: hex SHA-256 of what stands there.
+        about: the digest of what the finding is about.
         reason: why it is accepted.
         expires: the last day on which it counts.
         base: digest of the base it was given for, or ``scratch``.
@@ -43,21 +40,18 @@ class Waiver:
 
     code: str
     subject: str
-    locked: str | None
-    found: str | None
-    path: str | None
-    sha256: str | None
+    about: Digest
     reason: str
     expires: date
     base: str
 
     def matches(self, finding: Finding) -> bool:
-        """Whether this is the finding that was accepted, in every word."""
-        if (finding.code, finding.subject) != (self.code, self.subject):
-            return False
-        if self.path is not None:
-            return (finding.place.path, finding.found) == (self.path, self.sha256)
-        return (finding.locked, finding.found) == (self.locked, self.found)
+        """Whether this is the finding that was accepted; one without a digest is nobody's."""
+        return (self.code, self.subject, self.about) == (
+            finding.code,
+            finding.subject,
+            finding.about,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +78,15 @@ class Place:
         layer: the layer's number from the bottom, 0 where it is about no layer.
         layer_digest: the layer's blob digest, or its diff id where there is no manifest.
         step: the history's text of the step that made the layer.
+        content: what stands at the path, in one line: kind, mode, owner, hash or target. It makes
+            the finding's digest and is not shown.
     """
 
     path: str = ""
     layer: int = 0
     layer_digest: str = ""
     step: str = ""
+    content: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +103,10 @@ class Finding:
         place: where.
         hint: what a person can do.
         accepted: by which waiver it was accepted, where its severity says that it was.
+        about: digest of what it is about, which a waiver has to name; ``None`` for a note, and for
+            what cannot be waived.
+        cause: the distribution, package or setting that explains it and others with it; ``""``
+            where it stands for itself.
     """
 
     code: str
@@ -117,6 +118,8 @@ class Finding:
     place: Place = Place()
     hint: str = ""
     accepted: Acceptance | None = None
+    about: Digest | None = None
+    cause: str = ""
 
     @property
     def check(self) -> str:
@@ -167,31 +170,47 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The judgement on one image by one lock.
+    """A judgement: what was judged, what each check said, and the word that follows from it.
+
+    What is judged adds its own fields in a class below this one, and tells the renderers what
+    they show of it by the properties here.
 
     Attributes:
-        recipe: the recipe's name.
-        image: digest of the image's manifest, ``None`` where the medium has none.
-        location: where the image was read.
-        platform: its platform.
-        base: digest of the base, ``None`` for an image from scratch.
-        lock: digest of the lock.
+        subject: name of what was judged: a recipe, a profile, a Dockerfile.
         reports: one a check, in the order of the checks.
-        cost: what was read.
         skipped: checks that were left out on request.
-        policy: digest of what the recipe says of judging; ``None`` where nobody asked.
     """
 
-    recipe: str
-    image: Digest | None
-    location: str
-    platform: str
-    base: Digest | None
-    lock: Digest
+    kind: ClassVar[str] = "verdict"
+    schema: ClassVar[str] = "imagegate-judgement-1"
+
+    subject: str
     reports: tuple[CheckReport, ...]
-    cost: Cost
     skipped: tuple[str, ...] = ()
-    policy: Digest | None = None
+
+    @property
+    def file(self) -> str:
+        """The file of the repository that says what should be; annotations point there."""
+        return self.subject
+
+    @property
+    def heading(self) -> tuple[tuple[str, str], ...]:
+        """What stands above the checks in a report: label and value."""
+        return ()
+
+    @property
+    def footing(self) -> tuple[tuple[str, str], ...]:
+        """What stands below the checks in a report: label and value."""
+        return ()
+
+    @property
+    def waivable_on(self) -> str:
+        """What a waiver of one of the findings has to name as its base; ``""`` if none can be."""
+        return ""
+
+    def particulars(self) -> dict[str, object]:
+        """Return what the JSON report has beside word, checks and what was skipped."""
+        return {"subject": self.subject}
 
     @property
     def sound(self) -> bool:
@@ -220,6 +239,94 @@ class Verdict:
     def failures(self) -> tuple[Finding, ...]:
         """The findings that fail the verdict."""
         return tuple(f for f in self.findings if f.severity is Severity.FAIL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageVerdict(Verdict):
+    """The judgement on one image by one lock.
+
+    Attributes:
+        image: digest of the image's manifest, ``None`` where the medium has none.
+        location: where the image was read.
+        platform: its platform.
+        base: digest of the base, ``None`` for an image from scratch.
+        lock: digest of the lock.
+        cost: what was read.
+        policy: digest of what the recipe says of judging; ``None`` where nobody asked.
+    """
+
+    kind: ClassVar[str] = "image"
+    # the number changes when a reader of the old form would misread the new one
+    schema: ClassVar[str] = "imagegate-verdict-2"
+
+    image: Digest | None
+    location: str
+    platform: str
+    base: Digest | None
+    lock: Digest
+    cost: Cost
+    policy: Digest | None = None
+
+    @property
+    def recipe(self) -> str:
+        """The recipe's name."""
+        return self.subject
+
+    @property
+    def file(self) -> str:
+        """The recipe's file."""
+        return f"images/{self.subject}/image.toml"
+
+    @property
+    def heading(self) -> tuple[tuple[str, str], ...]:
+        """The image, where it was read, its base and its lock."""
+        return (
+            ("image", f"{self.image or 'no manifest digest'} ({self.platform})"),
+            ("from", self.location),
+            ("base", self.waivable_on),
+            ("lock", str(self.lock)),
+        )
+
+    @property
+    def footing(self) -> tuple[tuple[str, str], ...]:
+        """What it cost to judge it."""
+        cost = self.cost
+        share = f" ({cost.read / cost.total:.1%})" if cost.total else ""
+        total = f" of {format_bytes(cost.total)}" if cost.total else ""
+        base = f", {cost.base_layers_read} base layers among them" if cost.base_layers_read else ""
+        return (("read", f"{format_bytes(cost.read)}{total}{share}{base}"),)
+
+    @property
+    def waivable_on(self) -> str:
+        """The base, which every waiver names."""
+        return str(self.base or "scratch")
+
+    def particulars(self) -> dict[str, object]:
+        """Return recipe, image, base, lock, policy and cost."""
+        return {
+            "recipe": self.subject,
+            "image": {
+                "digest": None if self.image is None else str(self.image),
+                "location": self.location,
+                "platform": self.platform,
+            },
+            "base": None if self.base is None else str(self.base),
+            "lock": str(self.lock),
+            "policy": None if self.policy is None else str(self.policy),
+            "cost": asdict(self.cost),
+        }
+
+
+def format_bytes(count: int) -> str:
+    """Write a number of bytes for a person, in powers of ten as registries do."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95 or unit == "TB":
+            return f"{value:.1f} {unit}"
+    raise AssertionError
 
 
 def accept(

@@ -17,11 +17,11 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.tar import scan_tar
 from imagegate.recipe import parse_recipe
 from imagegate.rootfs import FileTree
-from imagegate.sources import open_image
+from imagegate.sources import Connection, open_image
 from imagegate.usecases.gate import judge
 from imagegate.usecases.lock import read_base
 from imagegate.usecases.ports import Silent
-from imagegate.verdict import Finding, Severity, Verdict
+from imagegate.verdict import Finding, ImageVerdict, Severity
 from imagegate.workspace import RecipeState
 from tests.images import BuiltImage, Content, ImageBuilder, Layer, tar, write_layout
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.lock import Lock
     from imagegate.rootfs import Node
 
@@ -113,17 +113,17 @@ class Case:
             image.layer(layer, step)
         return built, image.build()
 
-    def judge(self, folder: Path, *, today: date = TODAY) -> Verdict:
+    def judge(self, folder: Path, *, today: date = TODAY) -> ImageVerdict:
         """Lock the base, write the image, judge it."""
         return self.evidence(folder, today=today)[0]
 
-    def evidence(self, folder: Path, *, today: date = TODAY) -> tuple[Verdict, Evidence]:
+    def evidence(self, folder: Path, *, today: date = TODAY) -> tuple[ImageVerdict, Evidence]:
         """Return what was judged beside the verdict."""
         base, image = self.images()
         state = self.state(base)
         lock = self.lock(folder / "base", base, state)
         write_layout(folder / "image", image)
-        source = open_image(f"oci:{folder / 'image'}", platform=state.recipe.platform)
+        source = open_image(f"oci:{folder / 'image'}", Connection(platform=state.recipe.platform))
         return judge(state, lock, source, Silent(), copying=COMPOSED, today=today, skip=self.skip)
 
     def state(self, base: BuiltImage) -> RecipeState:
@@ -163,7 +163,7 @@ class Case:
     def lock_files(self, folder: Path, base: BuiltImage, state: RecipeState) -> dict[str, bytes]:
         """Return the files of the lock."""
         write_layout(folder, base)
-        source = open_image(f"oci:{folder}", platform=state.recipe.platform)
+        source = open_image(f"oci:{folder}", Connection(platform=state.recipe.platform))
         read = read_base(state.recipe, source, Silent())
         wheels, layer = self._wheels()
         parts = LockParts(
@@ -196,17 +196,17 @@ class Case:
         return wheels, nodes
 
 
-def failed(verdict: Verdict) -> set[str]:
+def failed(verdict: ImageVerdict) -> set[str]:
     """The codes of everything that fails the verdict."""
     return {finding.code for finding in verdict.failures}
 
 
-def noted(verdict: Verdict) -> set[str]:
+def noted(verdict: ImageVerdict) -> set[str]:
     """The codes of everything that is only said."""
     return {f.code for f in verdict.findings if f.severity is Severity.NOTE}
 
 
-def found(verdict: Verdict, code: str, subject: str | None = None) -> Finding:
+def found(verdict: ImageVerdict, code: str, subject: str | None = None) -> Finding:
     """The one finding of a code."""
     every = [f for f in verdict.findings if f.code == code and subject in (None, f.subject)]
     assert len(every) == 1, [(f.code, f.subject) for f in verdict.findings]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from imagegate.checks import CHECKS
+from imagegate.checks.image import CHECKS
 from imagegate.cli import run
 from tests.images import ImageBuilder, write_layout
 from tests.judging import dist

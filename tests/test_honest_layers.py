@@ -15,8 +15,8 @@ from imagegate.report.text import render_text
 from imagegate.resolver.wheels import cache_folder
 from imagegate.usecases.build import build_recipe
 from imagegate.usecases.lock import lock_recipe
-from imagegate.usecases.ports import Silent
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.images import ImageBuilder, write_layout
 from tests.judging import SITE, dist
 
@@ -78,14 +78,8 @@ def test_an_honest_layer_passes(requirement: str, tmp_path: Path) -> None:
     (recipe / "image.toml").write_text(RECIPE.format(digest=base.digest, site=SITE))
     (recipe / "requirements.in").write_text(f"{requirement}\n")
     workspace, cache = Workspace(tmp_path), cache_folder(os.environ)
-    lock_recipe(workspace, "honest", base=f"oci:{layout}", cache=cache, reporter=Silent())
+    lock_recipe(calling(workspace, cache=cache), "honest", base=f"oci:{layout}")
     outcome = build_recipe(
-        workspace,
-        "honest",
-        cache=cache,
-        threads=2,
-        full_from=None,
-        today=date(2026, 1, 1),
-        reporter=Silent(),
+        calling(workspace, cache=cache, threads=2, today=date(2026, 1, 1)), "honest", full_from=None
     )
     assert outcome.verdict.passed, render_text(outcome.verdict)

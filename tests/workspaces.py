@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from imagegate.usecases.build import BuildOutcome, build_recipe
 from imagegate.usecases.lock import lock_recipe
-from imagegate.usecases.ports import Silent
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.images import BuiltImage, Content, ImageBuilder, write_layout
 
 if TYPE_CHECKING:
@@ -103,14 +103,8 @@ MAX_JOBS = "16"
     )
     workspace = Workspace(root)
     cache = root / "cache"
-    lock_recipe(workspace, "served", base=f"oci:{layout}", cache=cache, reporter=Silent())
+    lock_recipe(calling(workspace, cache=cache), "served", base=f"oci:{layout}")
     outcome = build_recipe(
-        workspace,
-        "served",
-        cache=cache,
-        threads=1,
-        full_from=None,
-        today=date(2026, 11, 29),
-        reporter=Silent(),
+        calling(workspace, cache=cache, today=date(2026, 11, 29)), "served", full_from=None
     )
     return Built(workspace, base, outcome)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
 
 # extension fields have URIs as names (in-toto, "Parsing rules")
 VERDICT_FIELD = "pkg:pypi/imagegate#verdict"
@@ -32,7 +32,7 @@ PINS_FIELD = "pkg:pypi/imagegate#pins"
 
 
 def detailed_result(
-    verdict: Verdict,
+    verdict: ImageVerdict,
     lock: Lock,
     image: Image,
     subject: Subject,

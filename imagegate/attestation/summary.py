@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from imagegate.lock import Lock
     from imagegate.recipe import Recipe
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
 
 # says that no claim about the build level is made (SLSA 1.2, "SlsaResult")
 _NO_BUILD_LEVEL = "SLSA_BUILD_LEVEL_UNEVALUATED"
@@ -71,7 +71,7 @@ class _Summary(_Section):
 
 
 def summarise(
-    verdict: Verdict,
+    verdict: ImageVerdict,
     lock: Lock,
     subject: Subject,
     *,
@@ -114,7 +114,7 @@ def summarise(
     return make_statement(subject, SUMMARY_TYPE, predicate)
 
 
-def _require_same(verdict: Verdict, lock: Lock, subject: Subject) -> None:
+def _require_same(verdict: ImageVerdict, lock: Lock, subject: Subject) -> None:
     if verdict.image is None or verdict.image != subject.digest:
         raise AttestationError(
             f"the verdict is about another image: verdict={verdict.image} subject={subject.digest}"

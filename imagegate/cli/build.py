@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from imagegate.cli.common import (
-    cache_folder,
     complete_recipe,
     end_on_sigterm,
-    find_workspace,
     insecure_option,
-    reporter,
+    invocation,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -89,13 +85,14 @@ def command(
     from imagegate.usecases.build import build_recipe
 
     end_on_sigterm()
+    call = invocation(workspace, insecure=insecure, threads=threads)
     if engine != "compose":
         from imagegate.usecases.engine_build import EngineChoice, build_with_engine
 
         if full_from is not None:
             raise UsageError("`--full` is for `--engine compose`")
         built = build_with_engine(
-            find_workspace(workspace),
+            call,
             name,
             choice=EngineChoice(
                 name=engine,
@@ -104,10 +101,6 @@ def command(
                 secrets=tuple(_secret(text) for text in secrets),
                 insecure=insecure,
             ),
-            cache=cache_folder(),
-            threads=threads or os.cpu_count() or 1,
-            today=datetime.now(UTC).date(),
-            reporter=reporter(),
         )
         click.echo(render_text(built.verdict, details=details), nl=False)
         click.echo(f"digest    {built.digest}")
@@ -117,15 +110,7 @@ def command(
             "`--builder`, `--network` and `--secret` are for `--engine docker` and `podman`",
             hint="compose runs no step that could use them",
         )
-    outcome = build_recipe(
-        find_workspace(workspace),
-        name,
-        cache=cache_folder(),
-        threads=threads or os.cpu_count() or 1,
-        full_from=full_from,
-        today=datetime.now(UTC).date(),
-        reporter=reporter(),
-    )
+    outcome = build_recipe(call, name, full_from=full_from)
     click.echo(render_text(outcome.verdict, details=details), nl=False)
     click.echo(f"digest    {outcome.composition.digest}")
     return 0 if outcome.verdict.passed else 1

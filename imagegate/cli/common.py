@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from imagegate.signing.keys import Signer
+    from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.ports import Reporter, Task
     from imagegate.usecases.transfer import Moved
     from imagegate.workspace import Workspace
@@ -94,7 +96,7 @@ def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 def complete_check(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a check's id in the shell."""
-    from imagegate.checks import CHECKS
+    from imagegate.checks.image import CHECKS
 
     return [check.id for check in CHECKS if check.id.startswith(incomplete)]
 
@@ -150,6 +152,23 @@ def end_on_sigterm() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+
+
+def invocation(
+    chosen: Path | None, *, insecure: bool = False, threads: int | None = None
+) -> Invocation:
+    """Return what this call of the program has: its workspace, its clock, its streams."""
+    from imagegate.sources.connection import Connection
+    from imagegate.usecases.invocation import Invocation
+
+    return Invocation(
+        workspace=find_workspace(chosen),
+        now=datetime.now(UTC),
+        cache=cache_folder(),
+        reporter=reporter(),
+        connection=Connection(insecure=insecure),
+        threads=threads or os.cpu_count() or 1,
+    )
 
 
 def reporter() -> Reporter:

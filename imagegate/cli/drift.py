@@ -42,13 +42,14 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
     Inside GitHub Actions the job's summary gets a table too.
     """
     from imagegate.errors import UsageError
+    from imagegate.sources.connection import Connection
     from imagegate.usecases.drift import Answer, find_drift
 
     found = find_workspace(workspace)
     chosen = names or found.recipe_names()
     if not chosen:
         raise UsageError("the workspace has no recipe", hint="write `images/NAME/image.toml`")
-    drifts = [find_drift(found, name, insecure=insecure) for name in chosen]
+    drifts = [find_drift(found, name, Connection(insecure=insecure)) for name in chosen]
     write_summary(_table(drifts))
     if form == "json":
         click.echo(json.dumps([_document(drift) for drift in drifts], indent=2))

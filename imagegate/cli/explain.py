@@ -14,18 +14,17 @@ from imagegate.cli.manual import Command
 @click.argument("check", required=False, shell_complete=complete_check)
 def command(check: str | None) -> int:
     """Say what CHECK asks, why it matters and what to do; without CHECK, list them all."""
-    from imagegate.checks import CHECKS
-    from imagegate.checks.probe import PROBE
+    from imagegate.checks.index import EVERY, find
     from imagegate.errors import UsageError
 
     if check is None:
-        for known in (*CHECKS, PROBE):
+        for known in EVERY:
             click.echo(f"{known.id:<18} {known.question}?")
         return 0
     wanted = check.partition("/")[0]
-    found = next((known for known in (*CHECKS, PROBE) if known.id == wanted), None)
+    found = find(wanted)
     if found is None:
-        near = difflib.get_close_matches(wanted, [known.id for known in (*CHECKS, PROBE)], n=1)
+        near = difflib.get_close_matches(wanted, [known.id for known in EVERY], n=1)
         raise UsageError(
             f"no check is named `{wanted}`",
             hint=f"did you mean `{near[0]}`?" if near else "run `imagegate explain`",

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from imagegate.cli.common import (
-    cache_folder,
     complete_recipe,
     end_on_sigterm,
-    find_workspace,
     insecure_option,
-    reporter,
+    invocation,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -40,14 +38,7 @@ def command(name: str, base: str | None, insecure: bool, workspace: Path | None)
     from imagegate.usecases.lock import lock_recipe
 
     end_on_sigterm()
-    outcome = lock_recipe(
-        find_workspace(workspace),
-        name,
-        base=base,
-        cache=cache_folder(),
-        reporter=reporter(),
-        insecure=insecure,
-    )
+    outcome = lock_recipe(invocation(workspace, insecure=insecure), name, base=base)
     click.echo(render_differences(outcome.differences), nl=False)
     if outcome.rewritten_base is not None:
         click.echo(f"image.toml now pins {outcome.rewritten_base}")

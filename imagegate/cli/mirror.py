@@ -10,9 +10,8 @@ from imagegate.cli.common import (
     complete_recipe,
     describe_moved,
     end_on_sigterm,
-    find_workspace,
     insecure_option,
-    reporter,
+    invocation,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -37,12 +36,7 @@ def command(name: str, to: str, base: str | None, insecure: bool, workspace: Pat
 
     end_on_sigterm()
     outcome = mirror_base(
-        find_workspace(workspace),
-        name,
-        to=Destination.parse(to),
-        base=base,
-        insecure=insecure,
-        reporter=reporter(),
+        invocation(workspace, insecure=insecure), name, to=Destination.parse(to), base=base
     )
     click.echo(f"mirrored  {outcome.reference}")
     click.echo(f"moved     {describe_moved(outcome.moved)}")

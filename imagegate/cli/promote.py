@@ -15,11 +15,10 @@ from imagegate.cli.common import (
     complete_recipe,
     describe_moved,
     end_on_sigterm,
-    find_workspace,
     insecure_option,
+    invocation,
     passphrase_option,
     read_key,
-    reporter,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -97,7 +96,8 @@ def command(
     from imagegate.usecases.transfer import Destination
 
     end_on_sigterm()
-    found = find_workspace(workspace)
+    call = invocation(workspace, insecure=insecure)
+    found = call.workspace
     found.recipe_path(name)
     if not why.isprintable():
         raise UsageError("`--why` takes one line of text")
@@ -109,19 +109,16 @@ def command(
         return _roll_back(found, name, why)
     if base is not None and to is None:
         raise UsageError("`--base` says what to push; it needs `--to`")
-    push = Push(to=Destination.parse(to), base=base, insecure=insecure) if to is not None else None
+    push = Push(to=Destination.parse(to), base=base) if to is not None else None
     outcome = promote_recipe(
-        found,
+        call,
         name,
         image=image,
-        promoted_at=datetime.now(UTC),
         promoted_by=_person(),
-        reporter=reporter(),
         why=why,
         trust=_trust(key, max_age),
         signer=_signer(signing_key, passphrase_file, trust_config, keyless=keyless),
         push=push,
-        insecure=insecure,
     )
     click.echo(render_text(outcome.verdict), nl=False)
     if outcome.profile is None:

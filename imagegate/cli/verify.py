@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,8 @@ from imagegate.cli.common import (
     attested_options,
     complete_check,
     complete_recipe,
-    find_workspace,
     insecure_option,
-    reporter,
+    invocation,
     workspace_option,
     write_summary,
 )
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from imagegate.engines.container.tools import EngineName
-    from imagegate.verdict import Verdict
+    from imagegate.usecases.invocation import Invocation
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
 
 
@@ -112,7 +112,8 @@ def command(
     from imagegate.errors import UsageError
     from imagegate.report.formats import render
 
-    found = find_workspace(workspace)
+    call = invocation(workspace, insecure=insecure)
+    found = call.workspace
     chosen = names or found.recipe_names()
     if not chosen:
         raise UsageError("the workspace has no recipe", hint="write `images/NAME/image.toml`")
@@ -135,15 +136,14 @@ def command(
     if key is not None and left_out:
         raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
     if key is not None:
-        verdicts = _attested(found, chosen, image, key, max_age, insecure=insecure)
+        verdicts = _attested(call, chosen, image, key, max_age)
     else:
         verdicts = _judged(
-            found,
+            call,
             chosen,
             image,
             html,
             left_out,
-            insecure=insecure,
             probe_with=engine if probe else None,
         )
     write_job_summary(verdicts)
@@ -157,7 +157,7 @@ def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[s
     Raises:
         UsageError: no check has such a name, or nothing would be left to run.
     """
-    from imagegate.checks import CHECKS
+    from imagegate.checks.image import CHECKS
     from imagegate.errors import UsageError
 
     known = [check.id for check in CHECKS]
@@ -175,30 +175,19 @@ def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[s
 
 
 def _judged(
-    workspace: Workspace,
+    call: Invocation,
     names: Sequence[str],
     image: str | None,
     html: Path | None,
     left_out: frozenset[str],
     *,
-    insecure: bool,
     probe_with: EngineName | None,
-) -> list[Verdict]:
+) -> list[ImageVerdict]:
     from imagegate import __version__
     from imagegate.usecases.verify import verify_recipe
 
-    today = datetime.now(UTC).date()
     judged = [
-        verify_recipe(
-            workspace,
-            name,
-            image=image,
-            today=today,
-            reporter=reporter(),
-            skip=left_out,
-            insecure=insecure,
-            probe_with=probe_with,
-        )
+        verify_recipe(call, name, image=image, skip=left_out, probe_with=probe_with)
         for name in names
     ]
     if html is not None:
@@ -226,34 +215,21 @@ def _static(workspace: Workspace, names: Sequence[str]) -> int:
 
 
 def _attested(
-    workspace: Workspace,
-    names: Sequence[str],
-    image: str | None,
-    key: Path,
-    max_age: float,
-    *,
-    insecure: bool,
-) -> list[Verdict]:
+    call: Invocation, names: Sequence[str], image: str | None, key: Path, max_age: float
+) -> list[ImageVerdict]:
     from imagegate.signing.keys import read_verifier
     from imagegate.usecases.attested import verify_attested
 
     verifier = read_verifier(key)
     return [
         verify_attested(
-            workspace,
-            name,
-            image=image,
-            verifier=verifier,
-            now=datetime.now(UTC),
-            max_age=timedelta(hours=max_age),
-            reporter=reporter(),
-            insecure=insecure,
+            call, name, image=image, verifier=verifier, max_age=timedelta(hours=max_age)
         )
         for name in names
     ]
 
 
-def write_job_summary(verdicts: Sequence[Verdict]) -> None:
+def write_job_summary(verdicts: Sequence[ImageVerdict]) -> None:
     """Add the report to the job's summary, where GitHub Actions asks for one."""
     from imagegate import __version__
     from imagegate.report.formats import render

@@ -43,11 +43,14 @@ class Build:
         profile: the builder.
         main: the context.
         named: contexts of ``--build-context`` by name.
+        foreign: named contexts that are no folder, as what they are (``the image `alpine:3` ``).
         build_args: values of ``--build-arg``.
         args_complete: the real build is given these and no others; otherwise what hangs on an
             ARG without a value is unknown.
         target: the stage of ``--target``, or ``None``.
         bases: base images that are known, by the name in FROM.
+        platform: what is built for, such as ``linux/arm64``; ``None`` when that is not known.
+        host: the platform of the builder's own machine.
         run_keeps: paths that the caller vouches no RUN touches.
     """
 
@@ -56,10 +59,13 @@ class Build:
     profile: Profile
     main: FilteredContext
     named: Mapping[str, FilteredContext] = field(default_factory=dict)
+    foreign: Mapping[str, str] = field(default_factory=dict)
     build_args: Mapping[str, str] = field(default_factory=dict)
     args_complete: bool = True
     target: str | None = None
     bases: Mapping[str, Base] = field(default_factory=dict)
+    platform: str | None = None
+    host: str | None = None
     run_keeps: tuple[str, ...] = ()
 
 

@@ -26,16 +26,21 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """One file of one model recipe.
+    """One file that has to be in the image.
 
     Attributes:
-        model: name of the recipe.
+        model: name of the recipe, or another label that people know it by.
         path: path in the context.
-        folder: the recipe's folder in the context.
+        folder: the recipe's folder in the context; empty for the context's root.
         expected: absolute path in the image, or ``None`` when nobody said it.
         tracked: git tracks it; ``None`` when that is not known.
         gitignored: git is told to leave it alone.
         pointer: its content is a Git LFS pointer and not the asset.
+        tail: what is kept of it below the place that the assets of its group share in the image;
+            ``model/path in the folder`` when empty.
+        group: what asked for it, a pattern; assets of one group are expected at one place.
+        single: it was asked for as a file: repairs name its path and not its folder.
+        missing: why it is not in the context, where more is known than that it is not.
     """
 
     model: str
@@ -45,11 +50,20 @@ class Asset:
     tracked: bool | None = None
     gitignored: bool = False
     pointer: bool = False
+    tail: str = ""
+    group: str = ""
+    single: bool = False
+    missing: str = ""
 
     @property
     def inner(self) -> str:
         """Its path inside the recipe's folder."""
         return self.path.removeprefix(self.folder).lstrip("/")
+
+    @property
+    def kept(self) -> str:
+        """What is kept of it below the place that its group shares in the image."""
+        return self.tail or f"{self.model}/{self.inner}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

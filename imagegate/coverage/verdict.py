@@ -81,23 +81,24 @@ def expect(evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
     A recipe folder that ends as ``<root>/<model>`` in the image votes for ``<root>``; where the
     recipes agree, the missing ones are expected there too.
     """
-    votes: Counter[str] = Counter()
+    votes: dict[str, Counter[str]] = {}
     by_path = _by_path(assets)
     for path, node in walk(evaluation.image):
         origin = node.origin
         if origin is None or origin.context or origin.member:
             continue
         for asset in by_path.get(origin.path, ()):
-            tail = f"/{asset.model}/{asset.inner}"
+            tail = f"/{asset.kept}"
             if f"/{path}".endswith(tail):
-                votes[f"/{path}".removesuffix(tail)] += 1
-    if not votes:
-        return list(assets)
-    root = min(votes, key=lambda prefix: (-votes[prefix], prefix))
+                votes.setdefault(asset.group, Counter())[f"/{path}".removesuffix(tail)] += 1
+    roots = {
+        group: min(found, key=lambda prefix: (-found[prefix], prefix))
+        for group, found in votes.items()
+    }
     return [
         asset
-        if asset.expected is not None
-        else replace(asset, expected=f"{root}/{asset.model}/{asset.inner}")
+        if asset.expected is not None or asset.group not in roots
+        else replace(asset, expected=f"{roots[asset.group]}/{asset.kept}")
         for asset in assets
     ]
 
@@ -194,7 +195,8 @@ class _Judge:
     def _in_context(self, asset: Asset) -> AssetVerdict | None:
         node = lookup(self._build.main.context.root, asset.path)
         if node is None:
-            return self._say(asset, Outcome.NOT_IN_CONTEXT, "the context has no such file")
+            reason = asset.missing or "the context has no such file"
+            return self._say(asset, Outcome.NOT_IN_CONTEXT, reason)
         if self._real(asset.path) is None:
             return self._say(asset, Outcome.DANGLING, f"it points to `{node.target}`")
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Literal
 
@@ -10,15 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import AttestationError, ImageError
 from imagegate.oci.documents import DigestField, canonical_json, parse_json
-from imagegate.verdict import Acceptance, CheckReport, Cost, Finding, Place, Severity, Verdict
+from imagegate.verdict import Acceptance, CheckReport, Cost, Finding, ImageVerdict, Place, Severity
 
 if TYPE_CHECKING:
     from typing import Self
 
     from pydantic.config import JsonDict
 
-# the number changes when a reader of the old form would misread the new one
-SCHEMA = "imagegate-verdict-1"
+    from imagegate.verdict import Verdict
+
+SCHEMA = ImageVerdict.schema
 _DIGEST: JsonDict = {"pattern": r"^sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$"}
 
 
@@ -52,6 +52,12 @@ class _Finding(_Section):
     found: str
     place: _Place
     hint: str
+    about: DigestField | None = Field(
+        json_schema_extra=_DIGEST,
+        description="digest of what the finding is about, which a waiver has to name; null where "
+        "it cannot be waived",
+    )
+    cause: str = Field(description="what explains this and other findings, empty for itself")
     accepted: _Acceptance | None = Field(description="by which waiver, where there is one")
 
     @property
@@ -65,6 +71,8 @@ class _Finding(_Section):
             found=self.found,
             place=Place(**self.place.model_dump()),
             hint=self.hint,
+            about=self.about,
+            cause=self.cause,
             accepted=self.accepted.acceptance if self.accepted is not None else None,
         )
 
@@ -102,7 +110,7 @@ class _Cost(_Section):
 class VerdictDocument(_Section):
     """A verdict of imagegate on one image."""
 
-    schema_name: Literal["imagegate-verdict-1"] = Field(alias="schema")
+    schema_name: Literal["imagegate-verdict-2"] = Field(alias="schema")
     verdict: Literal["PASSED", "FAILED", "PARTIAL"]
     recipe: str
     image: _Image
@@ -139,33 +147,24 @@ def render_json(verdict: Verdict) -> bytes:
     """Write a verdict as canonical JSON; the same verdict gives the same bytes."""
     return canonical_json(
         {
-            "schema": SCHEMA,
+            "schema": verdict.schema,
             "verdict": verdict.word,
-            "recipe": verdict.recipe,
-            "image": {
-                "digest": None if verdict.image is None else str(verdict.image),
-                "location": verdict.location,
-                "platform": verdict.platform,
-            },
-            "base": None if verdict.base is None else str(verdict.base),
-            "lock": str(verdict.lock),
-            "policy": None if verdict.policy is None else str(verdict.policy),
-            "cost": asdict(verdict.cost),
+            **verdict.particulars(),
             "skipped": list(verdict.skipped),
             "checks": [_check(report) for report in verdict.reports],
         }
     )
 
 
-def parse_json_report(content: bytes) -> Verdict:
+def parse_json_report(content: bytes) -> ImageVerdict:
     """Read back what :func:`render_json` wrote.
 
     Raises:
         AttestationError: it is another document, or states another result than its checks.
     """
     document = VerdictDocument.read(content)
-    verdict = Verdict(
-        recipe=document.recipe,
+    verdict = ImageVerdict(
+        subject=document.recipe,
         image=document.image.digest,
         location=document.image.location,
         platform=document.image.platform,
@@ -218,8 +217,15 @@ def _finding(finding: Finding) -> dict[str, object]:
         "message": finding.message,
         "locked": finding.locked,
         "found": finding.found,
-        "place": asdict(finding.place),
+        "place": {
+            "path": finding.place.path,
+            "layer": finding.place.layer,
+            "layer_digest": finding.place.layer_digest,
+            "step": finding.place.step,
+        },
         "hint": finding.hint,
+        "about": None if finding.about is None else str(finding.about),
+        "cause": finding.cause,
         "accepted": _acceptance(finding.accepted),
     }
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from packaging.utils import canonicalize_name
 
-from imagegate.checks.evidence import Proof
+from imagegate.checks.image.evidence import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.facts import Distribution, NativeReading
     from imagegate.lock import LockedAsset
     from imagegate.oci.documents import ImageConfig

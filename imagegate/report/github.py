@@ -18,14 +18,15 @@ def render_github(verdicts: Sequence[Verdict]) -> str:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    file = f"images/{verdict.recipe}/image.toml"
+    file = verdict.file
     for finding in verdict.findings:
         yield _command(finding.severity, file, finding.code, _message(finding))
-    said = f"{verdict.recipe}: {len(verdict.failures)} failures in {len(verdict.reports)} checks"
+    said = f"{verdict.subject}: {len(verdict.failures)} failures in {len(verdict.reports)} checks"
+    said += "".join(f", {label} {value}" for label, value in verdict.heading[:1])
     if verdict.sound:
-        yield _command(Severity.NOTE, file, verdict.word, f"{said}, image {verdict.image}")
+        yield _command(Severity.NOTE, file, verdict.word, said)
     else:
-        yield _command(Severity.FAIL, file, "FAILED", f"{said}, image {verdict.image}")
+        yield _command(Severity.FAIL, file, "FAILED", said)
 
 
 def _message(finding: Finding) -> str:

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.report.exhibit import Exhibit
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Section:
     """One image of the report."""
 
-    verdict: Verdict
+    verdict: ImageVerdict
     exhibit: Exhibit
 
 
-def render_html(judged: Sequence[tuple[Verdict, Evidence]], *, version: str) -> str:
+def render_html(judged: Sequence[tuple[ImageVerdict, Evidence]], *, version: str) -> str:
     """Write verdicts and what they rest on; the same arguments give the same bytes.
 
     Args:

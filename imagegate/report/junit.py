@@ -36,27 +36,21 @@ def _suite(verdict: Verdict) -> ET.Element:
         counts = {"tests": 1, "failures": 1, "errors": 0}
     suite = ET.Element(
         "testsuite",
-        {"name": f"imagegate.{verdict.recipe}", **{key: str(n) for key, n in counts.items()}},
+        {"name": f"imagegate.{verdict.subject}", **{key: str(n) for key, n in counts.items()}},
     )
     properties = ET.SubElement(suite, "properties")
-    for name, value in (
-        ("image", str(verdict.image or "no manifest digest")),
-        ("location", verdict.location),
-        ("platform", verdict.platform),
-        ("base", str(verdict.base or "scratch")),
-        ("lock", str(verdict.lock)),
-    ):
+    for name, value in verdict.heading:
         ET.SubElement(properties, "property", name=name, value=_text(value))
     for report in reports:
         suite.append(_case(verdict, report))
     if not reports:
-        case = ET.SubElement(suite, "testcase", classname=verdict.recipe, name="checks")
+        case = ET.SubElement(suite, "testcase", classname=verdict.subject, name="checks")
         ET.SubElement(case, "failure", message="no check was run", type="nothing")
     return suite
 
 
 def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
-    case = ET.Element("testcase", classname=f"imagegate.{verdict.recipe}", name=report.check)
+    case = ET.Element("testcase", classname=f"imagegate.{verdict.subject}", name=report.check)
     lines = "\n".join(line for finding in report.findings for line in finding_lines(finding))
     if not report.passed:
         failing = [finding.code for finding in verdict.failures if finding in report.findings]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from imagegate.report.text import format_bytes
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
@@ -24,16 +23,12 @@ def render_markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    yield f"## {plain(verdict.recipe)}: {'PASSED' if verdict.passed else 'FAILED'}"
+    yield f"## {plain(verdict.subject)}: {'PASSED' if verdict.passed else 'FAILED'}"
     yield ""
     yield "| | |"
     yield "|---|---|"
-    yield f"| image | {_code(str(verdict.image or 'no manifest digest'))} |"
-    yield f"| from | {plain(verdict.location)} |"
-    yield f"| platform | {plain(verdict.platform)} |"
-    yield f"| base | {_code(str(verdict.base or 'scratch'))} |"
-    yield f"| lock | {_code(str(verdict.lock))} |"
-    yield f"| read | {_cost(verdict)} |"
+    yield from (f"| {plain(label)} | {plain(value)} |" for label, value in verdict.heading)
+    yield from (f"| {plain(label)} | {plain(value)} |" for label, value in verdict.footing)
     yield ""
     yield "| check | result | compared |"
     yield "|---|---|---|"
@@ -46,11 +41,6 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         for finding in verdict.findings:
             yield _row(finding)
         yield ""
-
-
-def _cost(verdict: Verdict) -> str:
-    cost = verdict.cost
-    return f"{format_bytes(cost.read)} of {format_bytes(cost.total)}"
 
 
 def _result(report: CheckReport) -> str:

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from imagegate.checks import CHECKS
+from imagegate.checks.index import find
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def render_sarif(verdicts: Sequence[Verdict], *, version: str) -> str:
 
 def _run(verdict: Verdict, version: str) -> dict[str, object]:
     # every check is a rule, those without a finding too: a reader sees what was asked
-    rules = [check.id for check in CHECKS]
-    rules += [f.check for f in verdict.findings if f.check not in rules]
+    rules = [report.check for report in verdict.reports]
+    rules += [*verdict.skipped, *(f.check for f in verdict.findings)]
     return {
         "tool": {
             "driver": {
@@ -51,19 +51,18 @@ def _run(verdict: Verdict, version: str) -> dict[str, object]:
                 "rules": [_rule(rule) for rule in dict.fromkeys(rules)],
             }
         },
-        "automationDetails": {"id": f"imagegate/{verdict.recipe}/"},
+        "automationDetails": {"id": f"imagegate/{verdict.subject}/"},
         "invocations": [{"executionSuccessful": True}],
         "results": [_result(finding, verdict, rules) for finding in verdict.findings],
         "properties": {
             "verdict": "PASSED" if verdict.passed else "FAILED",
-            "image": str(verdict.image) if verdict.image else None,
-            "lock": str(verdict.lock),
+            **dict(verdict.heading),
         },
     }
 
 
 def _rule(identifier: str) -> dict[str, object]:
-    check = next((check for check in CHECKS if check.id == identifier), None)
+    check = find(identifier)
     if check is None:
         return {"id": identifier}
     return {
@@ -79,7 +78,7 @@ def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, o
     location: dict[str, object] = {
         # code scanning wants a file of the repository: the one that says what the image should be
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(f"images/{verdict.recipe}/image.toml")},
+            "artifactLocation": {"uri": quote(verdict.file)},
             "region": {"startLine": 1},
         }
     }
@@ -117,5 +116,5 @@ def _message(finding: Finding) -> str:
 
 def _fingerprint(finding: Finding, verdict: Verdict) -> str:
     """Name the finding so that it is the same one in the next run, whatever the values are then."""
-    parts = (verdict.recipe, finding.code, finding.subject, finding.place.path)
+    parts = (verdict.subject, finding.code, finding.subject, finding.place.path)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from imagegate.verdict import Severity
+from imagegate.report.waiver import waiver_of
+from imagegate.verdict import Severity, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from imagegate.verdict import CheckReport, Finding, Verdict
+
+__all__ = ["finding_lines", "format_bytes", "render_text"]
 
 _WIDTH = 20
 _ORDER = (Severity.FAIL, Severity.WAIVED, Severity.NOTE)
@@ -30,18 +33,15 @@ def render_text(verdict: Verdict, *, details: bool = False) -> str:
 
 
 def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
-    yield f"image     {verdict.image or 'no manifest digest'} ({verdict.platform})"
-    yield f"from      {verdict.location}"
-    yield f"base      {verdict.base or 'scratch'}"
-    yield f"lock      {verdict.lock}"
+    yield from (f"{label:<9} {value}" for label, value in verdict.heading)
     yield ""
     for report in verdict.reports:
         yield _check_line(report)
         if details:
             yield from (f"       {line}" for line in report.compared)
-        yield from _finding_lines(report, details=details)
+        yield from _finding_lines(report, verdict.waivable_on, details=details)
     yield ""
-    yield _cost_line(verdict)
+    yield from (f"{label:<9} {value}" for label, value in verdict.footing)
     if verdict.skipped:
         yield f"skipped   {', '.join(verdict.skipped)}; this verdict cannot be promoted"
     severities = [finding.severity for finding in verdict.findings]
@@ -52,7 +52,7 @@ def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:
     said += _count(notes, "note")
     if notes and not details:
         said += " (`--details` says where)"
-    yield f"{verdict.word:<8}  {verdict.recipe}: {said}"
+    yield f"{verdict.word:<8}  {verdict.subject}: {said}"
 
 
 def _check_line(report: CheckReport) -> str:
@@ -64,12 +64,14 @@ def _check_line(report: CheckReport) -> str:
     return f"{word:<5}  {report.check:<{_WIDTH}} {looked}"
 
 
-def _finding_lines(report: CheckReport, *, details: bool) -> Iterator[str]:
+def _finding_lines(report: CheckReport, base: str, *, details: bool) -> Iterator[str]:
     """Write what forbids the image first; of very many notes of one kind some, and how many."""
     seen: Counter[str] = Counter()
     for finding in sorted(report.findings, key=lambda one: _ORDER.index(one.severity)):
         if details or finding.severity is not Severity.NOTE:
             yield from finding_lines(finding)
+            if details:
+                yield from (f"             {line}" for line in waiver_of(finding, base))
             continue
         seen[finding.code] += 1
         if seen[finding.code] <= _NOTES_SHOWN:
@@ -103,26 +105,6 @@ def finding_lines(finding: Finding) -> Iterator[str]:
         yield f"             waived until {finding.accepted.expires} ({left} left): {finding.accepted.reason}"
     if finding.hint:
         yield f"             hint: {finding.hint}"
-
-
-def _cost_line(verdict: Verdict) -> str:
-    cost = verdict.cost
-    share = f" ({cost.read / cost.total:.1%})" if cost.total else ""
-    total = f" of {format_bytes(cost.total)}" if cost.total else ""
-    base = f", {cost.base_layers_read} base layers among them" if cost.base_layers_read else ""
-    return f"read      {format_bytes(cost.read)}{total}{share}{base}"
-
-
-def format_bytes(count: int) -> str:
-    """Write a number of bytes for a person, in powers of ten as registries do."""
-    if count < 1000:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= 1000
-        if value < 999.95 or unit == "TB":
-            return f"{value:.1f} {unit}"
-    raise AssertionError
 
 
 def _count(number: int, word: str) -> str:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from imagegate.errors import UsageError
 from imagegate.signing.layout import LayoutStore
+from imagegate.sources.connection import DIRECT
 
 if TYPE_CHECKING:
     from imagegate.signing.store import ArtifactStore
+    from imagegate.sources.connection import Connection
 
 
-def open_store(location: str, *, insecure: bool = False) -> ArtifactStore:
+def open_store(location: str, connection: Connection = DIRECT) -> ArtifactStore:
     """Open the store beside an image.
 
     Args:
         location: as :func:`imagegate.sources.open_image` takes it.
-        insecure: allow plain http to a registry that is not on loopback.
+        connection: how a registry is spoken to.
 
     Raises:
         UsageError: what is there keeps no signatures.
@@ -26,7 +28,7 @@ def open_store(location: str, *, insecure: bool = False) -> ArtifactStore:
     if path.is_dir():
         return LayoutStore(path)
     from imagegate.signing.registry import RegistryStore
-    from imagegate.sources.registry import RegistryClient, registry_reference
+    from imagegate.sources.registry import registry_reference
 
     reference = registry_reference(location)
     if reference is None:
@@ -34,6 +36,4 @@ def open_store(location: str, *, insecure: bool = False) -> ArtifactStore:
             f"`{location}` keeps no signatures",
             hint="they lie beside an image in an OCI layout or in a registry",
         )
-    return RegistryStore(
-        RegistryClient(reference.registry, insecure=insecure), reference.repository
-    )
+    return RegistryStore(connection.client(reference.registry), reference.repository)

@@ -14,32 +14,28 @@ from typing import TYPE_CHECKING
 from imagegate.errors import ImageError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.sources.allocator import keep_freed_memory
+from imagegate.sources.connection import DIRECT, Connection
 
 if TYPE_CHECKING:
     from imagegate.oci.image import ImageSource
     from imagegate.oci.platform import Platform
-    from imagegate.sources.registry import Clock
 
 _FILES = frozenset({"oci", "docker-archive", "oci-archive"})
 _DAEMONS = frozenset({"docker-daemon", "podman"})
 
 
+__all__ = ["DIRECT", "Connection", "open_image"]
+
+
 def open_image(
-    location: str,
-    *,
-    platform: Platform | None = None,
-    insecure: bool = False,
-    folder: Path | None = None,
-    clock: Clock | None = None,
+    location: str, connection: Connection = DIRECT, *, folder: Path | None = None
 ) -> ImageSource:
     """Open the image at `location`.
 
     Args:
         location: a transport and what it needs, a path, or `registry/repository@digest`.
-        platform: what to choose where an index has several.
-        insecure: allow plain http to a registry that is not on loopback.
+        connection: how registries are spoken to, and which image of an index is meant.
         folder: what a relative path is relative to; the current folder if ``None``.
-        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the location cannot be understood or does not exist.
@@ -48,6 +44,7 @@ def open_image(
         EngineError: a container engine is absent or fails.
     """
     keep_freed_memory()
+    platform = connection.platform
     transport, colon, rest = location.partition(":")
     if colon and transport in _DAEMONS:
         return _open_daemon_image(transport, rest, platform)
@@ -59,7 +56,7 @@ def open_image(
         from imagegate.sources.registry import open_registry_image, registry_reference
 
         if reference := registry_reference(location):
-            return open_registry_image(reference, platform=platform, insecure=insecure, clock=clock)
+            return open_registry_image(reference, connection)
     try:
         digest = Digest.parse(digest_text) if digest_text else None
     except ImageError as error:

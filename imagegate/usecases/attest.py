@@ -12,7 +12,7 @@ from imagegate.attestation.result import detailed_result
 from imagegate.attestation.sbom import sbom
 from imagegate.attestation.statement import Subject
 from imagegate.attestation.summary import Expectation, policy_digest, summarise
-from imagegate.checks import CHECKS
+from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError, RefusedError
 from imagegate.report.document import render_json
 from imagegate.signing.keys import BundleSigner
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from imagegate.attestation.statement import Statement
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
     from imagegate.recipe import Recipe
     from imagegate.signing.keys import Signer, Verifier
     from imagegate.signing.store import ArtifactStore
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
 
 
@@ -58,7 +58,7 @@ class Judgement:
         verified_at: when the verdict was given.
     """
 
-    verdict: Verdict
+    verdict: ImageVerdict
     recipe: Recipe
     lock: Lock
     image: Image
@@ -66,7 +66,7 @@ class Judgement:
     verified_at: datetime
 
     @classmethod
-    def now(cls, verdict: Verdict, evidence: Evidence, at: datetime) -> Judgement:
+    def now(cls, verdict: ImageVerdict, evidence: Evidence, at: datetime) -> Judgement:
         """Take a verdict that was given from bytes at this moment."""
         return cls(
             verdict=verdict,

@@ -22,57 +22,45 @@ if TYPE_CHECKING:
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
     from imagegate.signing.keys import Verifier
-    from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
-    from imagegate.workspace import RecipeState, Workspace
+    from imagegate.usecases.invocation import Invocation
+    from imagegate.verdict import ImageVerdict
+    from imagegate.workspace import RecipeState
 
 
 def verify_attested(
-    workspace: Workspace,
-    name: str,
-    *,
-    image: str | None,
-    verifier: Verifier,
-    now: datetime,
-    max_age: timedelta,
-    reporter: Reporter,
-    insecure: bool = False,
-) -> Verdict:
+    call: Invocation, name: str, *, image: str | None, verifier: Verifier, max_age: timedelta
+) -> ImageVerdict:
     """Take a stored verdict on a recipe's image if it counts, and judge the image otherwise.
 
     Args:
-        workspace: where the recipe and its lock are.
+        call: where the recipe and its lock are; its reporter is told what counts and what does not.
         name: the recipe.
         image: where the image is, its build if ``None``.
         verifier: the key that has to have signed the verdict.
-        now: the moment.
         max_age: how old a stored verdict may be.
-        reporter: is told what counts and what does not.
-        insecure: allow plain http to a registry that is not on loopback.
 
     Raises:
         UsageError: there is no image.
         LockError: the lock cannot be used.
         ImageError: the image cannot be read.
     """
+    workspace = call.workspace
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image, insecure=insecure)
+    source = open_judged(call, state, image)
     found = attested_verdict(
+        call,
         state,
         lock,
         source.image,
         location=image or f"oci:{workspace.layout(name)}",
         verifier=verifier,
-        now=now,
         max_age=max_age,
-        reporter=reporter,
-        insecure=insecure,
     )
     if found is not None:
         return found.verdict
     copying = copying_of(workspace, state, lock, source.image.digest)
-    verdict, _ = judge(state, lock, source, reporter, copying=copying, today=now.date())
+    verdict, _ = judge(state, lock, source, call.reporter, copying=copying, today=call.today)
     return verdict
 
 
@@ -86,40 +74,37 @@ class AttestedVerdict:
         verified_at: when it was given.
     """
 
-    verdict: Verdict
+    verdict: ImageVerdict
     pins: Mapping[str, str]
     verified_at: datetime
 
 
 def attested_verdict(
+    call: Invocation,
     state: RecipeState,
     lock: Lock,
     image: Image,
     *,
     location: str,
     verifier: Verifier,
-    now: datetime,
     max_age: timedelta,
-    reporter: Reporter,
-    insecure: bool = False,
 ) -> AttestedVerdict | None:
     """Take a stored verdict if it counts; ``None`` says that the image has to be judged.
 
     Args:
+        call: the moment, and who is told what counts and why other stored verdicts do not.
         state: the recipe as it is now.
         lock: the lock as it is now.
         image: the image, of which only manifest and config were read.
         location: where the image is, and so its statements.
         verifier: the key that has to have signed them.
-        now: the moment.
         max_age: how old a verdict may be.
-        reporter: is told what counts and why other stored verdicts do not.
-        insecure: allow plain http to a registry that is not on loopback.
     """
+    reporter, now = call.reporter, call.now
     if image.digest is None:
         return None
     try:
-        store = open_store(location, insecure=insecure)
+        store = open_store(location, call.connection)
     except UsageError as error:
         # an archive or an engine keeps none: that is no reason not to judge
         reporter.say(f"{error.message}: the image is judged from its bytes")
@@ -161,7 +146,7 @@ def attested_verdict(
     )
 
 
-def _same(verdict: Verdict, expected: Expectation) -> bool:
+def _same(verdict: ImageVerdict, expected: Expectation) -> bool:
     """Require of the details what was required of the summary."""
     judged = {report.check for report in verdict.reports}
     return (

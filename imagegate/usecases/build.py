@@ -15,7 +15,6 @@ from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
 from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
-from imagegate.sources import open_image
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
@@ -23,14 +22,13 @@ from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import date
     from pathlib import Path
 
     from imagegate.lock import Lock, LockedWheel
     from imagegate.oci.image import ImageSource, Layer
-    from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
-    from imagegate.workspace import RecipeState, Workspace
+    from imagegate.usecases.invocation import Invocation
+    from imagegate.verdict import ImageVerdict
+    from imagegate.workspace import RecipeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,39 +43,27 @@ class BuildOutcome:
     layout: Path
     report: Path
     composition: Composition
-    verdict: Verdict
+    verdict: ImageVerdict
 
 
-def build_recipe(
-    workspace: Workspace,
-    name: str,
-    *,
-    cache: Path,
-    threads: int,
-    full_from: str | None,
-    today: date,
-    reporter: Reporter,
-) -> BuildOutcome:
+def build_recipe(call: Invocation, name: str, *, full_from: str | None = None) -> BuildOutcome:
     """Compose, judge, and leave a layout under ``build/<name>``.
 
     Args:
-        workspace: where the recipe is.
+        call: where the recipe is.
         name: the recipe.
-        cache: folder for downloads.
-        threads: how many threads compress.
         full_from: where the base's bytes are, if the layout shall hold them too.
-        today: the day that waivers are compared with.
-        reporter: where progress goes.
 
     Raises:
         LockError: the lock is missing, damaged or not of the recipe as it is now.
         FetchError: a wheel could not be had.
         ImageError: the base's bytes, where they are asked for, are not the locked ones.
     """
+    workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
     lock = workspace.lock(name)
     require_fresh(state, lock)
-    wheels = fetch_wheels(state, lock, cache, reporter)
+    wheels = fetch_wheels(call, state, lock)
     layout = workspace.layout(name)
     total = sum(path.stat().st_size for path in wheels.values())
     with new_folder(layout) as folder:
@@ -91,30 +77,28 @@ def build_recipe(
                         asset: workspace.root / "images" / name / asset.source
                         for asset in lock.assets
                     },
-                    threads=threads,
+                    threads=call.threads,
                     advance=task.advance,
                 ),
                 folder,
             )
         if full_from is not None:
-            _add_base(folder, lock, full_from, reporter)
+            _add_base(call, folder, lock, full_from)
     if not composition.compressor.known_answer:
         reporter.say(
             "this Python's deflate gives other bytes than zlib: the digest is right, "
             "and will differ from one made elsewhere; diff ids will not"
         )
-    source = open_judged(workspace, state, None)
+    source = open_judged(call, state, None)
     copying = copying_of(workspace, state, lock, source.image.digest)
-    verdict, _ = judge(state, lock, source, reporter, copying=copying, today=today)
+    verdict, _ = judge(state, lock, source, reporter, copying=copying, today=call.today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     write_file(layout.with_name(f"{name}.build.json"), _provenance(composition, lock))
     return BuildOutcome(layout=layout, report=report, composition=composition, verdict=verdict)
 
 
-def fetch_wheels(
-    state: RecipeState, lock: Lock, cache: Path, reporter: Reporter
-) -> dict[LockedWheel, Path]:
+def fetch_wheels(call: Invocation, state: RecipeState, lock: Lock) -> dict[LockedWheel, Path]:
     """Return every locked wheel's path, downloading what is not cached.
 
     Raises:
@@ -122,26 +106,26 @@ def fetch_wheels(
     """
     if not lock.wheels:
         return {}
-    store = WheelCache(cache)
+    store = WheelCache(call.cache)
     missing = store.missing(lock.wheels)
     if missing:
-        reporter.say(f"fetching {len(missing)} of {len(lock.wheels)} wheels")
+        call.reporter.say(f"fetching {len(missing)} of {len(lock.wheels)} wheels")
     total = sum(lock.contents.wheel_sizes.get(wheel.name, 0) for wheel in missing)
-    with reporter.task("fetching wheels", total or None) as task:
+    with call.reporter.task("fetching wheels", total or None) as task:
         return store.fetch(lock.wheels, Target.of(state.recipe), advance=task.advance)
 
 
-def _add_base(folder: Path, lock: Lock, location: str, reporter: Reporter) -> None:
+def _add_base(call: Invocation, folder: Path, lock: Lock, location: str) -> None:
     """Copy the base's blobs into the layout, each verified on the way."""
     manifest = lock.manifest
     if manifest is None:
         raise LockError("the recipe starts from scratch: its layout is complete as it is")
-    source = open_image(location)
+    source = call.open(location, None)
     by_digest = {
         layer.descriptor.digest: layer for layer in source.image.layers if layer.descriptor
     }
     total = sum(descriptor.size for descriptor in manifest.layers)
-    with reporter.task("copying the base", total) as task:
+    with call.reporter.task("copying the base", total) as task:
         for descriptor in manifest.layers:
             layer = by_digest.get(descriptor.digest)
             if layer is None:

@@ -104,7 +104,7 @@ def unproven(copying: Copying) -> list[str]:
 
 
 def _lines(copying: Copying, *, unknown: bool) -> list[str]:
-    from imagegate.checks.copy_coverage import judge_context, judge_coverage
+    from imagegate.checks.image.copying import judge_context, judge_coverage
 
     reports = (judge_context(copying), judge_coverage(copying, ()))
     return [

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from imagegate.errors import ImagegateError
 from imagegate.oci.documents import Index, parse_document
 from imagegate.oci.image import is_index
-from imagegate.sources.registry import RegistryClient
+from imagegate.sources.connection import DIRECT
 
 if TYPE_CHECKING:
     from imagegate.oci.digest import Digest
     from imagegate.oci.reference import Reference
     from imagegate.recipe import Recipe
-    from imagegate.sources.registry import Clock, FetchedManifest
+    from imagegate.sources.connection import Connection
+    from imagegate.sources.registry import FetchedManifest, RegistryClient
     from imagegate.workspace import Workspace
 
 
@@ -61,16 +62,13 @@ class Drift:
         return any(question.answer is answer for question in self.questions)
 
 
-def find_drift(
-    workspace: Workspace, name: str, *, insecure: bool = False, clock: Clock | None = None
-) -> Drift:
+def find_drift(workspace: Workspace, name: str, connection: Connection = DIRECT) -> Drift:
     """Ask the registry of a recipe's base.
 
     Args:
         workspace: where the recipe is.
         name: the recipe.
-        insecure: allow plain http to other hosts than loopback.
-        clock: waits between attempts; the machine's if ``None``.
+        connection: how registries are spoken to.
 
     Raises:
         UsageError: there is no such recipe, or it cannot be used.
@@ -86,7 +84,7 @@ def find_drift(
         detail = f"the base is composed here by the recipe `{made_here}`; no registry was asked"
         composed = Question(asks="base", answer=Answer.NOT_ASKED, detail=detail)
         return Drift(recipe=name, base=str(recipe.base), questions=(composed,))
-    client = RegistryClient(recipe.base.registry, insecure=insecure, clock=clock)
+    client = connection.client(recipe.base.registry)
     try:
         questions = tuple(_ask(client, recipe, recipe.base))
     finally:

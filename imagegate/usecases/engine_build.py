@@ -27,7 +27,6 @@ from imagegate.workspace.atomic import new_folder, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import date
 
     from imagegate.coverage.copying import Copying
     from imagegate.engines.container.readback import ReadBack
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
     from imagegate.recipe import Recipe
+    from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
 
 
@@ -77,29 +77,16 @@ class EngineOutcome:
     report: Path
     digest: Digest
     identity: str
-    verdict: Verdict
+    verdict: ImageVerdict
 
 
-def build_with_engine(
-    workspace: Workspace,
-    name: str,
-    *,
-    choice: EngineChoice,
-    cache: Path,
-    threads: int,
-    today: date,
-    reporter: Reporter,
-) -> EngineOutcome:
+def build_with_engine(call: Invocation, name: str, *, choice: EngineChoice) -> EngineOutcome:
     """Build, read back, judge, and leave a layout under ``build/<name>``.
 
     Args:
-        workspace: where the recipe is.
+        call: where the recipe is.
         name: the recipe.
         choice: which engine, and how.
-        cache: folder for downloads.
-        threads: how many threads compress.
-        today: the day that waivers are compared with.
-        reporter: where progress goes.
 
     Raises:
         LockError: the lock is missing, damaged or not of the recipe as it is now.
@@ -108,12 +95,13 @@ def build_with_engine(
         EngineError: the engine is absent or fails.
         RefusedError: the Dockerfile loses an asset, or a build secret is in the result.
     """
+    workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
     lock = workspace.lock(name)
     require_fresh(state, lock)
     engine = find_engine(choice.name, choice.builder)
     _tell_limits(engine, state.recipe, reporter)
-    wheels = fetch_wheels(state, lock, cache, reporter)
+    wheels = fetch_wheels(call, state, lock)
     copying = copying_with(
         workspace,
         state,
@@ -132,10 +120,10 @@ def build_with_engine(
     )
     identity, dockerfile = _build(job, wheels)
     layout = workspace.layout(name)
-    written = _read_back(job, identity, layout, threads)
+    written = _read_back(job, identity, layout, call.threads)
     write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
-    built = open_judged(workspace, state, None)
-    verdict, _ = judge(state, lock, built, reporter, copying=copying, today=today)
+    built = open_judged(call, state, None)
+    verdict, _ = judge(state, lock, built, reporter, copying=copying, today=call.today)
     report = layout.with_name(f"{name}.verdict.json")
     write_file(report, render_json(verdict))
     provenance = _provenance(engine, choice, lock, written.digest, identity)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, read_facts, secrets, system
-from imagegate.checks import CHECKS, waivers
-from imagegate.checks.evidence import BaseLayer, Evidence, Proof
+from imagegate.catalog import new_collector, secrets, system
+from imagegate.checks.image import CHECKS, waivers
+from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
 from imagegate.oci.layer import read_layer
-from imagegate.rootfs import FileTree
-from imagegate.usecases.merged import find_changes, merge_facts
-from imagegate.verdict import Cost, Verdict, accept
+from imagegate.reading.layers import LayerOrder
+from imagegate.reading.stacked import read_stacked
+from imagegate.verdict import Cost, ImageVerdict, accept
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
+    from imagegate.reading.stacked import StackedImage
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import CheckReport
     from imagegate.workspace import RecipeState
@@ -45,7 +46,7 @@ def judge(
     copying: Copying,
     today: date,
     skip: Collection[str] = (),
-) -> tuple[Verdict, Evidence]:
+) -> tuple[ImageVerdict, Evidence]:
     """Judge an image by a recipe and its lock.
 
     Reads the manifest, the config and the added layers. A layer of the base is read only where
@@ -70,11 +71,8 @@ def judge(
         for number in range(1, _base_layer_count(lock) + 1)
     ]
     is_prefix = all(proof.proof in (Proof.DESCRIPTOR, Proof.DIFF_ID) for proof in proofs)
-    tree, collector = _read_added(lock, source, len(proofs), meter, reporter, is_prefix=is_prefix)
-    changes = find_changes(lock, tree, is_prefix=is_prefix)
-    touched = [change.path for change in changes]
-    known = lock.base.facts if is_prefix else None
-    added_facts = read_facts(tree, collector, touched, known)
+    stacked = _read(lock, source, len(proofs), reporter, is_prefix=is_prefix)
+    meter.read += stacked.compressed
     evidence = Evidence(
         recipe=state.recipe,
         requirements=state.requirements_digest,
@@ -84,11 +82,11 @@ def judge(
         image=image,
         base_layers=tuple(proofs),
         added=image.layers[len(proofs) :],
-        tree=tree,
-        changes=changes,
-        added_facts=added_facts,
-        facts=merge_facts(lock.base.facts, added_facts, tree, is_prefix=is_prefix),
-        collector=collector,
+        tree=stacked.tree,
+        changes=stacked.changes,
+        added_facts=stacked.added_facts,
+        facts=stacked.facts,
+        collector=stacked.collector,
         today=today,
         copying=copying,
     )
@@ -98,8 +96,8 @@ def judge(
         total=sum(layer.descriptor.size for layer in image.layers if layer.descriptor),
         base_layers_read=meter.base_layers,
     )
-    verdict = Verdict(
-        recipe=state.recipe.name,
+    verdict = ImageVerdict(
+        subject=state.recipe.name,
         image=image.digest,
         location=image.location,
         platform=str(image.config.platform),
@@ -113,49 +111,37 @@ def judge(
     return verdict, evidence
 
 
-def _read_added(
-    lock: Lock,
-    source: ImageSource,
-    base: int,
-    meter: _Meter,
-    reporter: Reporter,
-    *,
-    is_prefix: bool,
-) -> tuple[FileTree, Collector]:
+def _read(
+    lock: Lock, source: ImageSource, base: int, reporter: Reporter, *, is_prefix: bool
+) -> StackedImage:
     """Read what stands on the base; without the base below, every layer, to say what differs.
 
     Args:
         lock: the recipe's lock.
         source: the image.
         base: number of the base's layers.
-        meter: counts what is read.
         reporter: where progress goes.
         is_prefix: whether the base's layers are the image's first.
     """
     layers = source.image.layers
     added = layers[base:] if is_prefix else layers
-    # text that may hold credentials is kept of the added layers alone, and not of files that are
-    # compared with a locked wheel's by hash
-    collector = new_collector()
-    searching = new_collector(
-        secrets.interest(lock.layer.get), *system.content_interests(lock.layer.get)
-    )
-    tree = FileTree(lock.files if is_prefix else None)
+
+    def searching() -> Collector:
+        # text that may hold credentials is kept of the added layers alone, and not of files that
+        # are compared with a locked wheel's by hash
+        known = lock.layer.get
+        return new_collector(secrets.interest(known), *system.content_interests(known))
+
+    # a base layer that is not the base's was computed above; its claim is judged there
+    orders = [
+        LayerOrder(layer=layer, blob=replace(layer.blob, diff_id=None))
+        if layer.number <= base
+        else LayerOrder(layer=layer, collector=searching)
+        for layer in added
+    ]
     total = sum(layer.descriptor.size for layer in added if layer.descriptor)
     with reporter.task("reading added layers", total or None) as task:
-        for layer in added:
-            # a base layer that is not the base's was computed above; its claim is judged there
-            judged = layer.number <= base
-            keeping = collector if judged else searching
-            blob = replace(layer.blob, diff_id=None) if judged else layer.blob
-            reading = read_layer(
-                source.open_layer(layer), blob, want=keeping.want, progress=task.advance
-            )
-            keeping.end_layer(reading.entries)
-            tree.apply(reading.entries, layer.number)
-            meter.read += reading.compressed
-    collector.absorb(searching)
-    return tree, collector
+        return read_stacked(source, lock, orders, is_prefix=is_prefix, advance=task.advance)
 
 
 def _run_checks(evidence: Evidence, skip: Collection[str]) -> tuple[CheckReport, ...]:

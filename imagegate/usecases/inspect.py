@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import ownership, read_facts
 from imagegate.errors import LockError, UsageError
 from imagegate.lock import CONTENTS, decode_lock
 from imagegate.oci.documents import ContainerConfig
+from imagegate.reading.layers import LayerOrder
+from imagegate.reading.stacked import read_stacked, read_whole
 from imagegate.report.inspection import Inspection
 from imagegate.report.snapshot import Snapshot, compare_snapshots, snapshot
-from imagegate.sources import open_image
-from imagegate.usecases.lock import read_layers
-from imagegate.usecases.merged import merge_facts
+from imagegate.sources import Connection, open_image
 
 if TYPE_CHECKING:
     from imagegate.lock import Lock
@@ -47,32 +45,29 @@ def inspect_image(
         UsageError: the location is none.
         ImageError: the image cannot be read.
     """
+    chosen = Connection(platform=platform)
     if (
         workspace is not None
         and location in workspace.recipe_names()
         and not Path(location).exists()
     ):
         location = f"oci:{workspace.relative(workspace.layout(location))}"
-        source = open_image(location, platform=platform, folder=workspace.root)
+        source = open_image(location, chosen, folder=workspace.root)
     else:
-        source = open_image(location, platform=platform)
+        source = open_image(location, chosen)
     image = source.image
     lock = _lock_below(image, workspace)
     below = len(lock.manifest.layers) if lock is not None and lock.manifest is not None else 0
     read = image.layers[below:]
     compressed = sum(layer.descriptor.size for layer in read if layer.descriptor)
     with reporter.task("reading the image", compressed or None) as task:
-        tree, collector = read_layers(
-            source, task.advance, onto=lock.files if lock is not None else None, layers=read
-        )
-    nodes = list(tree.under(""))
-    if lock is None:
-        facts = read_facts(tree, collector, [node.path for node in nodes])
-        _, contradictions = ownership(tree, collector, facts)
-        facts = replace(facts, contradictions=contradictions)
-    else:
-        added = read_facts(tree, collector, list(tree.touched()), lock.base.facts)
-        facts = merge_facts(lock.base.facts, added, tree, is_prefix=True)
+        if lock is None:
+            whole = read_whole(source, task.advance)
+            facts, nodes = whole.facts, whole.nodes
+        else:
+            orders = [LayerOrder(layer=layer) for layer in read]
+            stacked = read_stacked(source, lock, orders, advance=task.advance)
+            facts, nodes = stacked.facts, tuple(stacked.tree.under(""))
     title = f"{image.location} ({image.digest or 'no manifest digest'})"
     config = image.config.config or ContainerConfig()
     return Inspection(

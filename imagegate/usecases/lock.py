@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import locked_facts, new_collector, ownership, read_facts
+from imagegate.catalog import locked_facts
 from imagegate.catalog.freeze import freeze
 from imagegate.catalog.startup import search_order
-from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import ImageError, LockError, UsageError
 from imagegate.facts import Facts
 from imagegate.lock import BaseDocument, Lock, LockParts, decode_lock, encode_lock
-from imagegate.oci.layer import LayerReading, read_layer
+from imagegate.reading.stacked import read_whole
 from imagegate.recipe import parse_recipe
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
 from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
-from imagegate.rootfs import FileTree, Node
-from imagegate.sources import open_image
 from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from imagegate.catalog.collect import Collector
     from imagegate.lock import LockedWheel
-    from imagegate.oci.image import ImageSource, Layer
+    from imagegate.oci.image import ImageSource
     from imagegate.recipe import Recipe
-    from imagegate.rootfs import PathIndex
-    from imagegate.sources.registry import Clock
+    from imagegate.rootfs import Node
+    from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState, Workspace
-
-
-# each layer that is read holds up to 40 MB between its threads
-_READ_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +50,13 @@ class LockOutcome:
     rewritten_base: str | None
 
 
-def lock_recipe(
-    workspace: Workspace,
-    name: str,
-    *,
-    base: str | None,
-    cache: Path,
-    reporter: Reporter,
-    insecure: bool = False,
-    clock: Clock | None = None,
-) -> LockOutcome:
+def lock_recipe(call: Invocation, name: str, *, base: str | None) -> LockOutcome:
     """Write a recipe's lock anew.
 
     Args:
-        workspace: where the recipe is.
+        call: where the recipe is.
         name: the recipe.
         base: where the base's bytes are; a base with another digest than the recipe's replaces it.
-        cache: folder for downloads.
-        reporter: where progress goes.
-        insecure: allow plain http to a registry that is not on loopback.
-        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
@@ -90,16 +64,13 @@ def lock_recipe(
         ResolveError: the requirements cannot be met without moving the base.
         FetchError: a wheel could not be had.
     """
+    workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
     rewritten: str | None = None
     read: _ReadBase | None = None
     if state.recipe.base is not None:
-        source = open_image(
-            base or base_location(workspace, state.recipe),
-            platform=state.recipe.platform,
-            insecure=insecure,
-            clock=clock,
-        )
+        location = base or base_location(workspace, state.recipe)
+        source = call.open(location, state.recipe.platform)
         rewritten = _agree_on_base(state.recipe, source, base)
         if rewritten is not None:
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
@@ -107,7 +78,7 @@ def lock_recipe(
         tell_traffic(source, reporter, layers="the base's layers", size=read.document.compressed)
     elif base is not None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to lock")
-    parts = _complete(state, read, cache, reporter)
+    parts = _complete(state, read, call.cache, reporter)
     files = encode_lock(parts)
     folder = workspace.lock_folder(name)
     new = decode_lock(name, files, workspace.relative(folder))
@@ -163,12 +134,9 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             f"the base is for another platform: recipe={recipe.platform} found={image.config.platform}"
         )
     compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
-    with _without_cycle_search():
-        with reporter.task("reading the base", compressed) as task:
-            tree, collector = read_layers(source, task.advance)
-        nodes = list(tree.under(""))
-        facts = read_facts(tree, collector, [node.path for node in nodes])
-        owners, contradictions = ownership(tree, collector, facts)
+    with reporter.task("reading the base", compressed) as task:
+        whole = read_whole(source, task.advance)
+    facts = whole.facts
     assert recipe.base is not None
     section = recipe.document.python
     order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
@@ -179,91 +147,14 @@ def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadB
             index=image.index_digest,
             platform=str(recipe.platform),
             compressed=compressed,
-            facts=replace(locked_facts(facts), contradictions=contradictions),
+            facts=locked_facts(facts),
         ),
         manifest_bytes=image.manifest_bytes,
         config_bytes=image.config_bytes,
-        nodes=tuple(nodes),
-        owners=owners,
+        nodes=whole.nodes,
+        owners=whole.owners,
         freeze=freeze(facts.distributions, section.version, order, facts.checkouts),
     )
-
-
-def read_layers(
-    source: ImageSource,
-    advance: Callable[[int], object],
-    *,
-    onto: PathIndex | None = None,
-    layers: Sequence[Layer] | None = None,
-) -> tuple[FileTree, Collector]:
-    """Read layers, some at a time, and apply them in order.
-
-    Args:
-        source: the image.
-        advance: called with the number of compressed bytes of each read.
-        onto: what the layers stand on, if not on nothing.
-        layers: which of the image's layers; all if ``None``.
-    """
-    chosen = source.image.layers if layers is None else layers
-    lock = threading.Lock()
-    stopped = threading.Event()
-
-    def counted(count: int) -> None:
-        if stopped.is_set():
-            raise _StoppedError
-        with lock:
-            advance(count)
-
-    def one(layer: Layer) -> tuple[LayerReading, Collector]:
-        collector = new_collector(*OWNERSHIP_INTERESTS)
-        reading = read_layer(
-            source.open_layer(layer), layer.blob, want=collector.want, progress=counted
-        )
-        collector.end_layer(reading.entries)
-        return reading, collector
-
-    everything = new_collector()
-    tree = FileTree(onto)
-    workers = min(os.cpu_count() or 1, _READ_AT_ONCE)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        # the largest first, so that no thread is left alone with it at the end
-        by_size = sorted(chosen, key=_size_of, reverse=True)
-        pending = {layer.number: pool.submit(one, layer) for layer in by_size}
-        try:
-            for layer in chosen:
-                reading, collector = pending.pop(layer.number).result()
-                tree.apply(reading.entries, layer.number)
-                everything.absorb(collector)
-        except BaseException:
-            # a layer may have gigabytes to go; its next read ends it
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return tree, everything
-
-
-@contextmanager
-def _without_cycle_search() -> Iterator[None]:
-    """Keep the garbage collector from walking, again and again, what is read and has no cycles.
-
-    Reading makes a few objects for each of some 100,000 paths; looking for cycles among them
-    costs a fifteenth of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _size_of(layer: Layer) -> int:
-    return layer.descriptor.size if layer.descriptor is not None else 0
-
-
-class _StoppedError(Exception):
-    """Ends the reading of a layer that nobody waits for any more."""
 
 
 def base_location(workspace: Workspace, recipe: Recipe) -> str:

@@ -9,7 +9,6 @@ from imagegate.errors import BlobMissing, LockError, UsageError
 from imagegate.oci.documents import Descriptor, Index, parse_document
 from imagegate.oci.image import is_index, parse_manifest
 from imagegate.oci.reference import Reference
-from imagegate.sources import open_image
 from imagegate.sources.registry import (
     PushedBlob,
     RegistryClient,
@@ -25,10 +24,8 @@ if TYPE_CHECKING:
 
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
-    from imagegate.sources.registry import Clock
-    from imagegate.usecases.ports import Reporter
+    from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.transfer import Destination
-    from imagegate.workspace import Workspace
 
 # an index of indexes is legal; deeper nesting has no use and may be a cycle
 _INDEX_DEPTH = 4
@@ -47,29 +44,17 @@ class MirrorOutcome:
     moved: Moved
 
 
-def mirror_base(
-    workspace: Workspace,
-    name: str,
-    *,
-    to: Destination,
-    base: str | None,
-    insecure: bool,
-    reporter: Reporter,
-    clock: Clock | None = None,
-) -> MirrorOutcome:
+def mirror_base(call: Invocation, name: str, *, to: Destination, base: str | None) -> MirrorOutcome:
     """Copy what the recipe's base digest names, byte for byte.
 
     Where the digest is an index's, everything that the index lists is copied: it could not be
     served under the same digest otherwise.
 
     Args:
-        workspace: where the recipe is.
+        call: where the recipe is.
         name: the recipe.
         to: the repository to copy to, and the tag if one was chosen.
         base: where the base's bytes are; where the recipe says if ``None``.
-        insecure: allow plain http to other hosts than loopback.
-        reporter: where progress goes.
-        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: the recipe has no base, or the named image is only part of it.
@@ -78,19 +63,14 @@ def mirror_base(
         DigestMismatch: bytes are not those of their digest, or the registry changes them.
         FetchError: a registry refuses or fails.
     """
-    recipe = workspace.recipe(name)
+    recipe = call.workspace.recipe(name)
     if recipe.base is None or recipe.base.digest is None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to mirror")
     digest = recipe.base.digest
-    source = open_image(
-        base or base_location(workspace, recipe),
-        platform=recipe.platform,
-        insecure=insecure,
-        clock=clock,
-    )
-    client, sink = to.open(insecure=insecure, clock=clock)
+    source = call.open(base or base_location(call.workspace, recipe), recipe.platform)
+    client, sink = to.open(call.connection)
     tag = to.tag_for(digest, "base")
-    reporter.say(f"mirroring {digest} to {to.repository.name}:{tag}")
+    call.reporter.say(f"mirroring {digest} to {to.repository.name}:{tag}")
     if source.image.digest == digest:
         near = same_registry(source, to.repository.registry)
         done = push_image(sink, source.image, [source], mount_from=[near] if near else [], tag=tag)

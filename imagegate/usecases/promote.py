@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from imagegate.oci.image import ImageSource
     from imagegate.recipe import Recipe
     from imagegate.signing.keys import BundleSigner, Signer, Verifier
-    from imagegate.sources.registry import Clock
-    from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.usecases.invocation import Invocation
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
 
@@ -44,7 +43,7 @@ class PromoteOutcome:
         moved: what pushing moved.
     """
 
-    verdict: Verdict
+    verdict: ImageVerdict
     profile: Path | None
     pushed: Reference | None = None
     moved: Moved | None = None
@@ -57,14 +56,10 @@ class Push:
     Attributes:
         to: the repository, and its tag if one was chosen.
         base: where the base's layers are, if somebody says.
-        insecure: allow plain http to other hosts than loopback.
-        clock: waits between attempts; the machine's if ``None``.
     """
 
     to: Destination
     base: str | None = None
-    insecure: bool = False
-    clock: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,34 +76,28 @@ class Trust:
 
 
 def promote_recipe(
-    workspace: Workspace,
+    call: Invocation,
     name: str,
     *,
-    image: str | None,
-    promoted_at: datetime,
+    image: str | None = None,
     promoted_by: str,
-    reporter: Reporter,
     why: str = "",
     trust: Trust | None = None,
     signer: Signer | BundleSigner | None = None,
     push: Push | None = None,
-    insecure: bool = False,
 ) -> PromoteOutcome:
     """Publish a recipe's image for launchers, if it passes.
 
     Args:
-        workspace: where the recipe and its lock are.
+        call: where the recipe and its lock are, and when it is promoted.
         name: the recipe, and so the profile.
         image: where the image is, its build if ``None``.
-        promoted_at: when.
         promoted_by: who.
-        reporter: where progress goes.
         why: their reason in one line.
         trust: whose stored verdict counts; without one, or where none counts, the image is
             judged from its bytes.
         signer: signs the image and its statements before the profile names it.
         push: where the image goes before the profile names it; it stays where it is if ``None``.
-        insecure: allow plain http to a registry that `image` names.
 
     Raises:
         RefusedError: the image passed and has no manifest digest that could be published.
@@ -118,13 +107,11 @@ def promote_recipe(
         FetchError: the registry refuses or fails.
         ProfileError: the profile cannot be written.
     """
+    workspace = call.workspace
     state = workspace.state(name)
     lock = workspace.lock(name)
-    clock = push.clock if push is not None else None
-    source = open_judged(workspace, state, image, insecure=insecure, clock=clock)
-    judgement = _judge(
-        workspace, state, lock, source, image, promoted_at, reporter, trust, insecure=insecure
-    )
+    source = open_judged(call, state, image)
+    judgement = _judge(call, state, lock, source, image, trust)
     verdict = judgement.verdict
     if not verdict.passed:
         return PromoteOutcome(verdict=verdict, profile=None)
@@ -137,7 +124,7 @@ def promote_recipe(
     moved: Moved | None = None
     repository = state.recipe.document.repository
     if push is not None:
-        pushed, moved = _push(workspace, state.recipe, source, push, reporter)
+        pushed, moved = _push(call, state.recipe, source, push)
         repository = pushed.name
     if signer is not None:
         # before the profile: launchers never read of an image whose signature is not there
@@ -145,15 +132,12 @@ def promote_recipe(
         sign_verdict(
             workspace,
             judgement,
-            store=open_store(
-                there or f"oci:{workspace.layout(name)}",
-                insecure=insecure or (push is not None and push.insecure),
-            ),
+            store=open_store(there or f"oci:{workspace.layout(name)}", call.connection),
             signer=signer,
-            reporter=reporter,
+            reporter=call.reporter,
         )
     path = _publish(
-        workspace, judgement, repository, _Promotion(at=promoted_at, by=promoted_by, why=why)
+        workspace, judgement, repository, _Promotion(at=call.now, by=promoted_by, why=why)
     )
     return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
 
@@ -187,35 +171,32 @@ def _publish(
 
 
 def _judge(
-    workspace: Workspace,
+    call: Invocation,
     state: RecipeState,
     lock: Lock,
     source: ImageSource,
     image: str | None,
-    at: datetime,
-    reporter: Reporter,
     trust: Trust | None,
-    *,
-    insecure: bool,
 ) -> Judgement:
     """Take a stored verdict if one counts, and judge the image from its bytes otherwise."""
+    workspace = call.workspace
     stored = None
     if trust is not None:
         stored = attested_verdict(
+            call,
             state,
             lock,
             source.image,
             location=image or f"oci:{workspace.layout(state.recipe.name)}",
             verifier=trust.verifier,
-            now=at,
             max_age=trust.max_age,
-            reporter=reporter,
-            insecure=insecure,
         )
     if stored is None:
         copying = copying_of(workspace, state, lock, source.image.digest)
-        verdict, evidence = judge(state, lock, source, reporter, copying=copying, today=at.date())
-        return Judgement.now(verdict, evidence, at)
+        verdict, evidence = judge(
+            state, lock, source, call.reporter, copying=copying, today=call.today
+        )
+        return Judgement.now(verdict, evidence, call.now)
     return Judgement(
         verdict=stored.verdict,
         recipe=state.recipe,
@@ -227,21 +208,19 @@ def _judge(
 
 
 def _push(
-    workspace: Workspace, recipe: Recipe, source: ImageSource, push: Push, reporter: Reporter
+    call: Invocation, recipe: Recipe, source: ImageSource, push: Push
 ) -> tuple[Reference, Moved]:
     """Push the judged image; nothing is published when this raises."""
     image = source.image
     assert image.digest is not None
     repository = push.to.repository
-    client, sink = push.to.open(insecure=push.insecure, clock=push.clock)
+    client, sink = push.to.open(call.connection)
     tag = push.to.tag_for(image.digest, recipe.name)
     layers = LayerSources(
         source,
-        tuple(_base_locations(workspace, recipe, push.base)),
-        platform=recipe.platform,
-        insecure=push.insecure,
-        folder=workspace.root,
-        clock=push.clock,
+        tuple(_base_locations(call.workspace, recipe, push.base)),
+        connection=call.connection.of(recipe.platform),
+        folder=call.workspace.root,
     )
     before = layers.received
     # distribution-spec, "Mounting a blob from another repository": within one registry only
@@ -251,7 +230,7 @@ def _push(
         for base in (push.base and registry_reference(push.base), recipe.base)
         if base and base.registry == repository.registry
     ]
-    reporter.say(f"pushing to {repository.name}:{tag}")
+    call.reporter.say(f"pushing to {repository.name}:{tag}")
     done = push_image(
         sink, image, [layers], mount_from=dict.fromkeys(name for name in near if name), tag=tag
     )

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from imagegate.errors import BlobMissing, ImagegateError, UsageError
 from imagegate.oci.reference import Reference
 from imagegate.sources import open_image
-from imagegate.sources.registry import RegistryClient, RegistrySink, RegistrySource
+from imagegate.sources.registry import RegistrySink, RegistrySource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import Image, ImageSource, Layer
-    from imagegate.oci.platform import Platform
-    from imagegate.sources.registry import Clock, PushedBlob
+    from imagegate.sources.connection import Connection
+    from imagegate.sources.registry import PushedBlob, RegistryClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,9 @@ class Destination:
         """Return the chosen tag, or one that belongs to this digest alone and so never moves."""
         return self.tag or f"{prefix}-{digest.short}"
 
-    def open(
-        self, *, insecure: bool, clock: Clock | None = None
-    ) -> tuple[RegistryClient, RegistrySink]:
+    def open(self, connection: Connection) -> tuple[RegistryClient, RegistrySink]:
         """Connect to the registry; the client counts what goes over the wire."""
-        client = RegistryClient(self.repository.registry, insecure=insecure, clock=clock)
+        client = connection.client(self.repository.registry)
         return client, RegistrySink(client, self.repository.repository)
 
 
@@ -80,10 +78,8 @@ class LayerSources:
     Args:
         first: what the image was read from.
         locations: further places in the order in which they are tried.
-        platform: of the image.
-        insecure: allow plain http to other hosts than loopback.
+        connection: how registries are spoken to, and the image's platform.
         folder: what a relative location is relative to.
-        clock: waits between attempts at a registry; the machine's if ``None``.
     """
 
     def __init__(
@@ -91,17 +87,13 @@ class LayerSources:
         first: ImageSource,
         locations: tuple[str, ...],
         *,
-        platform: Platform,
-        insecure: bool,
+        connection: Connection,
         folder: Path,
-        clock: Clock | None = None,
     ) -> None:
         self._first = first
         self._locations = locations
-        self._platform = platform
-        self._insecure = insecure
+        self._connection = connection
         self._folder = folder
-        self._clock = clock
         self._opened: dict[str, ImageSource | ImagegateError] = {}
 
     @property
@@ -146,13 +138,7 @@ class LayerSources:
     def _open(self, location: str) -> ImageSource | ImagegateError:
         if location not in self._opened:
             try:
-                self._opened[location] = open_image(
-                    location,
-                    platform=self._platform,
-                    insecure=self._insecure,
-                    folder=self._folder,
-                    clock=self._clock,
-                )
+                self._opened[location] = open_image(location, self._connection, folder=self._folder)
             except ImagegateError as error:
                 # another place may have the layer; the reason is told if none does
                 self._opened[location] = error

@@ -7,49 +7,40 @@ from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError, RefusedError, UsageError
 from imagegate.oci.digest import Digest
-from imagegate.sources import open_image
+from imagegate.sources import Connection, open_image
 from imagegate.usecases.copying import advice, copying_of, copying_of_workspace, unproven
 from imagegate.usecases.gate import judge
 from imagegate.usecases.traffic import tell_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import date
 
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
     from imagegate.lock import Lock
     from imagegate.oci.image import ImageSource
-    from imagegate.sources.registry import Clock
+    from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
 
 def verify_recipe(
-    workspace: Workspace,
+    call: Invocation,
     name: str,
     *,
     image: str | None,
-    today: date,
-    reporter: Reporter,
     skip: Collection[str] = (),
-    insecure: bool = False,
     probe_with: EngineName | None = None,
-    clock: Clock | None = None,
-) -> tuple[Verdict, Evidence]:
+) -> tuple[ImageVerdict, Evidence]:
     """Judge a recipe's image from its bytes; returns the verdict and what it rests on.
 
     Args:
-        workspace: where the recipe and its lock are.
+        call: where the recipe and its lock are; its reporter is told what a registry sent.
         name: the recipe.
         image: where the image is, its build if ``None``.
-        today: the day that waivers are compared with.
-        reporter: where progress goes; told what a registry sent.
         skip: ids of checks that are left out; such a verdict never passes.
-        insecure: allow plain http to a registry that is not on loopback.
         probe_with: the engine that runs the image and asks it about itself; not run if ``None``.
-        clock: waits between attempts at a registry; the machine's if ``None``.
 
     Raises:
         UsageError: there is no image to judge.
@@ -57,12 +48,13 @@ def verify_recipe(
         ImageError: the image cannot be read.
         EngineError: the image cannot be run where it shall be.
     """
+    workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
     lock = workspace.lock(name)
-    source = open_judged(workspace, state, image, insecure=insecure, clock=clock)
+    source = open_judged(call, state, image)
     copying = copying_of(workspace, state, lock, source.image.digest)
     verdict, evidence = judge(
-        state, lock, source, reporter, copying=copying, today=today, skip=skip
+        state, lock, source, reporter, copying=copying, today=call.today, skip=skip
     )
     if probe_with is not None:
         verdict = _probed(verdict, evidence, source, probe_with, reporter)
@@ -72,14 +64,14 @@ def verify_recipe(
 
 
 def _probed(
-    verdict: Verdict,
+    verdict: ImageVerdict,
     evidence: Evidence,
     source: ImageSource,
     engine_name: EngineName,
     reporter: Reporter,
-) -> Verdict:
+) -> ImageVerdict:
     """Run the judged image, by its id, and add what it says to the verdict."""
-    from imagegate.checks.probe import PROBE
+    from imagegate.checks.image.probe import PROBE
     from imagegate.engines.container.detect import find_engine
     from imagegate.engines.container.probe import identities_of, probe, pull
     from imagegate.sources.registry import RegistrySource, is_loopback
@@ -156,14 +148,7 @@ def require_fresh(state: RecipeState, lock: Lock) -> None:
         )
 
 
-def open_judged(
-    workspace: Workspace,
-    state: RecipeState,
-    image: str | None,
-    *,
-    insecure: bool = False,
-    clock: Clock | None = None,
-) -> ImageSource:
+def open_judged(call: Invocation, state: RecipeState, image: str | None) -> ImageSource:
     """Open the image that is to be judged: the named one, or the recipe's build.
 
     Raises:
@@ -172,8 +157,8 @@ def open_judged(
     """
     platform = state.recipe.platform
     if image is not None:
-        return open_image(image, platform=platform, insecure=insecure, clock=clock)
-    name = state.recipe.name
+        return call.open(image, platform)
+    workspace, name = call.workspace, state.recipe.name
     layout = workspace.layout(name)
     # relative, so that a verdict says the same wherever the workspace lies
     relative = workspace.relative(layout)
@@ -182,4 +167,4 @@ def open_judged(
             f"`{name}` is not built here: `{relative}` does not exist",
             hint=f"run `imagegate build {name}`, or name an image with `--image`",
         )
-    return open_image(f"oci:{relative}", platform=platform, folder=workspace.root)
+    return open_image(f"oci:{relative}", Connection(platform=platform), folder=workspace.root)

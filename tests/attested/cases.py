@@ -13,10 +13,10 @@ from imagegate.attestation.statement import Statement, Subject
 from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.report.document import render_json
 from imagegate.usecases.attest import Judgement
-from imagegate.verdict import CheckReport, Finding, Place, Severity, Verdict
+from imagegate.verdict import CheckReport, Finding, ImageVerdict, Place, Severity
 
 if TYPE_CHECKING:
-    from imagegate.checks.evidence import Evidence
+    from imagegate.checks.image.evidence import Evidence
     from tests.workspaces import Built
 
 MOMENT = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -29,7 +29,7 @@ class Judged:
     """A built workspace, its verdict and evidence."""
 
     built: Built
-    verdict: Verdict
+    verdict: ImageVerdict
     evidence: Evidence
 
     @property
@@ -45,7 +45,9 @@ class Judged:
         """The verdict as it is signed and published."""
         return Judgement.now(self.verdict, self.evidence, at)
 
-    def statements(self, *, at: str = NOW, verdict: Verdict | None = None) -> dict[str, Statement]:
+    def statements(
+        self, *, at: str = NOW, verdict: ImageVerdict | None = None
+    ) -> dict[str, Statement]:
         """All four statements by a short name."""
         verdict = verdict or self.verdict
         lock, image = self.evidence.lock, self.evidence.image
@@ -75,7 +77,7 @@ class Judged:
         }
 
 
-def with_failure(verdict: Verdict, **changes: str) -> Verdict:
+def with_failure(verdict: ImageVerdict, **changes: str) -> ImageVerdict:
     """The same verdict with one failing finding, whose texts tempt every format."""
     texts = {
         "subject": "torch",
@@ -107,6 +109,6 @@ def with_failure(verdict: Verdict, **changes: str) -> Verdict:
     return replace(verdict, reports=reports)
 
 
-def nothing_compared(verdict: Verdict) -> Verdict:
+def nothing_compared(verdict: ImageVerdict) -> ImageVerdict:
     """The same verdict with one check that compared nothing and says no reason."""
     return replace(verdict, reports=(*verdict.reports, CheckReport(check="x.y", compared=())))

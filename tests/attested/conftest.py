@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
-from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import verify_recipe
 from tests.attested.cases import Judged
+from tests.calls import calling
 from tests.workspaces import Built, built_workspace
 
 
@@ -20,7 +20,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 @pytest.fixture(scope="session")
 def judged(built: Built) -> Judged:
     verdict, evidence = verify_recipe(
-        built.workspace, "served", image=None, today=date(2026, 11, 29), reporter=Silent()
+        calling(built.workspace, today=date(2026, 11, 29)), "served", image=None
     )
     assert verdict.passed
     return Judged(built, verdict, evidence)

@@ -31,6 +31,7 @@ from imagegate.sources.registry import RegistryClient, RegistrySink, push_image
 from imagegate.usecases.attest import sign_verdict
 from tests.attested.peers import OFFLINE, cosigns, run
 from tests.attested.test_stored_verdicts import NOW, Heard, Scene
+from tests.calls import calling
 from tests.registry_source.peers import docker_registry
 
 if TYPE_CHECKING:
@@ -292,13 +293,11 @@ def test_a_verdict_stored_in_a_registry_counts(signed: Signed) -> None:
 
     heard = Heard()
     verdict = verify_attested(
-        signed.scene.workspace,
+        calling(signed.scene.workspace, now=NOW, reporter=heard),
         "served",
         image=str(Reference.parse(signed.reference)),
         verifier=signed.scene.signer.verifier,
-        now=NOW,
         max_age=WEEK,
-        reporter=heard,
     )
     assert "was judged at" in heard.text
     assert verdict == signed.scene.judged.verdict

@@ -15,7 +15,7 @@ from jsonschema import Draft4Validator, Draft202012Validator
 from junitparser import Failure, JUnitXml
 from xmlschema import XMLSchema
 
-from imagegate.checks import CHECKS
+from imagegate.checks.image import CHECKS
 from imagegate.cli import run
 from imagegate.oci.documents import canonical_json
 from imagegate.report.document import SCHEMA, parse_json_report, render_json, verdict_schema
@@ -24,7 +24,7 @@ from imagegate.verdict import Severity
 from tests.attested.cases import VERSION, Judged, nothing_compared, with_failure
 
 if TYPE_CHECKING:
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from tests.workspaces import Built
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -32,7 +32,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 _ESCAPE = "\x1b"
 
 
-def _written(verdicts: list[Verdict], form: Format) -> str:
+def _written(verdicts: list[ImageVerdict], form: Format) -> str:
     return render(verdicts, form, version=VERSION, details=False)
 
 

@@ -27,7 +27,7 @@ from imagegate.attestation.statement import (
 )
 from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.catalog.freeze import freeze
-from imagegate.checks import CHECKS
+from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError
 from imagegate.facts import SystemPackage
 from imagegate.oci.digest import Digest

@@ -30,13 +30,14 @@ from imagegate.usecases.attested import verify_attested
 from imagegate.usecases.verify import verify_recipe
 from imagegate.workspace import Workspace
 from tests.attested.cases import Judged, with_failure
+from tests.calls import calling
 from tests.images import write_layout_archive
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
@@ -90,16 +91,16 @@ class Scene:
         """Store statements that this key, or another, signs, whatever they say."""
         publish(self.store, self.subject, statements, signer or self.signer, created="2026")
 
-    def ask(self, *, now: datetime = NOW, signer: KeySigner | None = None) -> tuple[Verdict, Heard]:
+    def ask(
+        self, *, now: datetime = NOW, signer: KeySigner | None = None
+    ) -> tuple[ImageVerdict, Heard]:
         heard = Heard()
         verdict = verify_attested(
-            self.workspace,
+            calling(self.workspace, now=now, reporter=heard),
             "served",
             image=None,
             verifier=(signer or self.signer).verifier,
-            now=now,
             max_age=WEEK,
-            reporter=heard,
         )
         return verdict, heard
 
@@ -163,13 +164,11 @@ def test_an_archive_keeps_no_verdict_and_is_judged_from_bytes(scene: Scene, tmp_
     archive = write_layout_archive(tmp_path / "image.tar", scene.layout)
     heard = Heard()
     verdict = verify_attested(
-        scene.workspace,
+        calling(scene.workspace, now=NOW, reporter=heard),
         "served",
         image=f"oci-archive:{archive}",
         verifier=scene.signer.verifier,
-        now=NOW,
         max_age=WEEK,
-        reporter=heard,
     )
     assert not _counts(heard)
     assert verdict.passed
@@ -432,13 +431,11 @@ def test_a_summary_of_the_platforms_manifest_counts_where_an_index_is_pinned(
     index = _wrap(scene, folder)
     heard = Heard()
     verify_attested(
-        scene.workspace,
+        calling(scene.workspace, now=NOW, reporter=heard),
         "served",
         image=f"oci:{folder}@{index}",
         verifier=scene.signer.verifier,
-        now=NOW,
         max_age=WEEK,
-        reporter=heard,
     )
     assert _counts(heard)
 
@@ -463,13 +460,11 @@ def test_a_summary_of_the_index_alone_does_not_count_for_the_manifest(
     publish(store, about_index, signed, scene.signer, created="2026")
     heard = Heard()
     verify_attested(
-        scene.workspace,
+        calling(scene.workspace, now=NOW, reporter=heard),
         "served",
         image=f"oci:{folder}@{index}",
         verifier=scene.signer.verifier,
-        now=NOW,
         max_age=WEEK,
-        reporter=heard,
     )
     assert not _counts(heard)
 
@@ -481,7 +476,9 @@ def test_a_signed_image_that_is_pinned_by_an_index_is_signed_under_both_digests(
     index = _wrap(scene, folder)
     location = f"oci:{folder}@{index}"
     verdict, evidence = verify_recipe(
-        scene.workspace, "served", image=location, today=date(2026, 11, 29), reporter=Heard()
+        calling(scene.workspace, today=date(2026, 11, 29), reporter=Heard()),
+        "served",
+        image=location,
     )
     assert open_image(location).image.index_digest == index
     published = sign_verdict(

@@ -25,13 +25,13 @@ from tests.judging import SITE, Case, dist, failed, found, noted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from tests.images import Content
 
 LIB = "usr/lib/aarch64-linux-gnu"
 
 
-def lines(verdict: Verdict, check: str = "native.pins") -> str:
+def lines(verdict: ImageVerdict, check: str = "native.pins") -> str:
     return "\n".join(next(r.compared for r in verdict.reports if r.check == check))
 
 

@@ -20,7 +20,7 @@ from tests.judging import COMPOSED, SITE, Case, dist, failed, found, noted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from imagegate.verdict import Verdict
+    from imagegate.verdict import ImageVerdict
     from tests.images import Content, Layer
 
 BASE = "org.opencontainers.image.base"
@@ -106,7 +106,7 @@ def test_pip_7612_the_path_that_a_wheel_was_installed_from_is_no_pin(
         url = f"file:///{folder}/numpy-1.26.4-cp312-cp312-linux_aarch64.whl"
         return json.dumps({"archive_info": {"hashes": {"sha256": sha256}}, "url": url})
 
-    def judged(now: str, folder: Path) -> Verdict:
+    def judged(now: str, folder: Path) -> ImageVerdict:
         base = dist("numpy", "1.26.4", direct_url=origin("croot/a", "aa" * 32))
         path = f"{SITE}/numpy-1.26.4.dist-info/direct_url.json"
         return Case(base=base, added=[{path: now}]).judge(folder)
@@ -233,9 +233,9 @@ def test_megatron_bridge_3750_a_dependency_upgrades_one_of_three(
 # --- 34: what an image says of its base
 
 
-def annotated(annotations: dict[str, str], labels: dict[str, str], folder: Path) -> Verdict:
+def annotated(annotations: dict[str, str], labels: dict[str, str], folder: Path) -> ImageVerdict:
     """Judge an image whose manifest and labels say something of its base."""
-    from imagegate.sources import open_image
+    from imagegate.sources import Connection, open_image
     from imagegate.usecases.gate import judge
     from imagegate.usecases.ports import Silent
     from tests.judging import TODAY
@@ -249,7 +249,7 @@ def annotated(annotations: dict[str, str], labels: dict[str, str], folder: Path)
     for content in image.tars:
         builder.layer(content)
     write_layout(folder / "image", builder.build())
-    source = open_image(f"oci:{folder / 'image'}", platform=state.recipe.platform)
+    source = open_image(f"oci:{folder / 'image'}", Connection(platform=state.recipe.platform))
     return judge(state, lock, source, Silent(), copying=COMPOSED, today=TODAY)[0]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from imagegate.checks import CHECKS
+from imagegate.checks.image import CHECKS
 from imagegate.errors import LockError, RecipeError
 from imagegate.lock import decode_lock
 from imagegate.oci.digest import Digest
@@ -17,7 +17,10 @@ from imagegate.oci.documents import canonical_json
 from imagegate.recipe import parse_recipe
 from imagegate.report.document import render_json
 from imagegate.report.text import render_text
+from imagegate.report.waiver import waiver_of
+from imagegate.verdict import NOT_WAIVABLE
 from tests.elf import library
+from tests.images import File
 from tests.judging import SITE, Case, dist, failed, found
 
 if TYPE_CHECKING:
@@ -82,24 +85,39 @@ def test_a_version_that_the_recipe_denies(tmp_path: Path) -> None:
     assert "loses actors" in found(verdict, "pins.declared/denied").message
 
 
-def waiver(expires: str = "2026-06-30", base: str = "BASE_DIGEST", to: str = "/w") -> str:
+SOME = "sha256:" + "1" * 64
+
+
+def waiver(
+    about: str = SOME,
+    *,
+    check: str = "config.moves/env",
+    subject: str = "PYTHONPATH",
+    expires: str = "2026-06-30",
+    base: str = "BASE_DIGEST",
+) -> str:
     return f"""
         [[waivers]]
-        check = "config.moves/env"
-        subject = "PYTHONPATH"
-        from = "nothing"
-        to = "{to}"
+        check = "{check}"
+        subject = "{subject}"
+        about = "{about}"
         reason = "the overlay is reviewed"
         expires = {expires}
         base = "{base}"
     """
 
 
+def about(case: Case, folder: Path, code: str = "config.moves/env") -> str:
+    """The digest that the report gives for the one finding of a code."""
+    return str(found(case.judge(folder / "unwaived"), code).about)
+
+
 MOVED = Case(added=[{"x": "y"}], config={"Env": ["PYTHONPATH=/w"]})
 
 
 def test_a_waived_finding_passes_and_is_shown_with_reason_and_days(tmp_path: Path) -> None:
-    verdict = replace(MOVED, recipe=waiver()).judge(tmp_path, today=date(2026, 6, 20))
+    recipe = waiver(about(MOVED, tmp_path))
+    verdict = replace(MOVED, recipe=recipe).judge(tmp_path / "w", today=date(2026, 6, 20))
     assert verdict.passed
     text = render_text(verdict)
     assert "waived until 2026-06-30 (10 days left): the overlay is reviewed" in text
@@ -108,54 +126,135 @@ def test_a_waived_finding_passes_and_is_shown_with_reason_and_days(tmp_path: Pat
 
 
 def test_a_waiver_counts_on_its_last_day_and_not_after(tmp_path: Path) -> None:
-    last = replace(MOVED, recipe=waiver()).judge(tmp_path / "a", today=date(2026, 6, 30))
-    assert last.passed
-    after = replace(MOVED, recipe=waiver()).judge(tmp_path / "b", today=date(2026, 7, 1))
+    waived = replace(MOVED, recipe=waiver(about(MOVED, tmp_path)))
+    assert waived.judge(tmp_path / "a", today=date(2026, 6, 30)).passed
+    after = waived.judge(tmp_path / "b", today=date(2026, 7, 1))
     assert failed(after) == {"config.moves/env", "waivers.match/expired"}
 
 
 def test_a_waiver_of_another_base_accepts_nothing(tmp_path: Path) -> None:
     other = "sha256:" + "0" * 64
-    verdict = replace(MOVED, recipe=waiver(base=other)).judge(tmp_path)
+    recipe = waiver(about(MOVED, tmp_path), base=other)
+    verdict = replace(MOVED, recipe=recipe).judge(tmp_path / "w")
     assert failed(verdict) == {"config.moves/env", "waivers.match/other-base"}
 
 
-def test_a_waiver_that_is_not_exact_accepts_nothing_and_is_a_finding(tmp_path: Path) -> None:
-    verdict = replace(MOVED, recipe=waiver(to="/other")).judge(tmp_path)
+def test_a_waiver_of_another_digest_accepts_nothing_and_is_a_finding(tmp_path: Path) -> None:
+    verdict = replace(MOVED, recipe=waiver(SOME)).judge(tmp_path)
     assert failed(verdict) == {"config.moves/env", "waivers.match/matches-nothing"}
 
 
-def test_a_waiver_by_path_and_content(tmp_path: Path) -> None:
-    import hashlib
+TOKEN = "hf_" + "aKqTzWmXnRvByLpCsDjFgHuEiOoPlMnBvC"
+ANOTHER = "hf_" + "bJrSzWmXnRvByLpCsDjFgHuEiOoPlMnBvD"
+PASSWORD = "pip install --index-url https://u:{}@packages.example/simple x"
 
-    recipe = f"""
+
+# field/hostile-input.md, 2: what a waiver of image A's finding accepted in image B
+@pytest.mark.parametrize(
+    ("code", "accepted", "another"),
+    [
+        pytest.param(
+            "config.moves/env",
+            MOVED,
+            replace(MOVED, config={"Env": ["PYTHONPATH=/other"]}),
+            id="value",
+        ),
+        pytest.param(
+            "files.moves/overwritten",
+            Case(base={"etc/a": "one"}, added=[{"etc/a": "two"}]),
+            Case(base={"etc/a": "one"}, added=[{"etc/a": "three"}]),
+            id="content",
+        ),
+        pytest.param(
+            "files.moves/setuid",
+            Case(added=[{"usr/bin/su": File(b"\x7fone", mode=0o4755)}]),
+            Case(added=[{"usr/bin/su": File(b"\x7ftwo", mode=0o4755)}]),
+            id="setuid binary",
+        ),
+        pytest.param(
+            "secrets.leaked/setting",
+            Case(added=[{"x": "y"}], config={"Labels": {"token": TOKEN}}),
+            Case(added=[{"x": "y"}], config={"Labels": {"token": ANOTHER}}),
+            id="token in the config",
+        ),
+        pytest.param(
+            "secrets.leaked/file",
+            Case(added=[{"root/.netrc-token": TOKEN}]),
+            Case(added=[{"root/.netrc-token": ANOTHER}]),
+            id="token in a file",
+        ),
+        pytest.param(
+            "secrets.leaked/history",
+            Case(added=[{"x": "y"}], steps=[PASSWORD.format("s3cretOne1")]),
+            Case(added=[{"x": "y"}], steps=[PASSWORD.format("s3cretTwo2")]),
+            id="password in a step",
+        ),
+        pytest.param(
+            "secrets.leaked/buried",
+            Case(added=[{"root/t": TOKEN}, {"root/.wh.t": ""}]),
+            Case(added=[{"root/t": ANOTHER}, {"root/.wh.t": ""}]),
+            id="token that a later layer deletes",
+        ),
+    ],
+)
+def test_a_waiver_accepts_this_finding_and_not_one_that_reads_alike(
+    tmp_path: Path, code: str, accepted: Case, another: Case
+) -> None:
+    finding = found(accepted.judge(tmp_path / "a"), code)
+    base = Case.images(accepted)[0].digest
+    recipe = waiver(str(finding.about), check=code, subject=finding.subject, base=base)
+
+    def failing(case: Case, folder: str) -> set[str]:
+        return failed(replace(case, recipe=recipe).judge(tmp_path / folder))
+
+    assert code not in failing(accepted, "b")
+    assert {code, "waivers.match/matches-nothing"} <= failing(another, "c")
+
+
+def test_a_digest_does_not_let_a_short_secret_be_guessed(tmp_path: Path) -> None:
+    """The same secret in another image has another digest: it is keyed with the image's config."""
+    one = Case(added=[{"x": "y"}], config={"Labels": {"token": TOKEN}})
+    two = Case(added=[{"x": "y"}], config={"Labels": {"token": TOKEN, "more": "1"}})
+    code = "secrets.leaked/setting"
+    assert about(one, tmp_path / "a", code) != about(two, tmp_path / "b", code)
+
+
+def test_the_printed_waiver_is_accepted_once_reason_and_day_are_filled_in(tmp_path: Path) -> None:
+    verdict = MOVED.judge(tmp_path / "a")
+    (finding,) = verdict.failures
+    printed = "\n".join(waiver_of(finding, verdict.waivable_on))
+    assert all(line.strip() in render_text(verdict, details=True) for line in printed.split("\n"))
+    with pytest.raises(RecipeError, match="reason"):
+        replace(MOVED, recipe=printed).judge(tmp_path / "b")
+    filled = printed.replace('reason = ""', 'reason = "known"')
+    filled = filled.replace('expires = ""', "expires = 2026-12-31")
+    assert replace(MOVED, recipe=filled).judge(tmp_path / "c").passed
+
+
+def test_waivers_of_the_old_form_are_refused_by_name(tmp_path: Path) -> None:
+    old = """
         [[waivers]]
-        check = "files.moves/overwritten"
-        subject = "etc/a"
-        path = "/etc/a"
-        sha256 = "{hashlib.sha256(b"two").hexdigest()}"
-        reason = "a new default"
-        expires = 2026-12-31
+        check = "config.moves/env"
+        subject = "PYTHONPATH"
+        from = "nothing"
+        to = "/w"
+        reason = "r"
+        expires = 2026-06-30
         base = "BASE_DIGEST"
     """
-    case = Case(base={"etc/a": "one"}, added=[{"etc/a": "two"}], recipe=recipe)
-    assert case.judge(tmp_path / "a").passed
-    assert not replace(case, added=[{"etc/a": "three"}]).judge(tmp_path / "b").passed
+    with pytest.raises(
+        RecipeError, match=r"to be given again: `config.moves/env` of `PYTHONPATH`; .*--details"
+    ):
+        replace(MOVED, recipe=old).judge(tmp_path)
 
 
 def test_what_everything_rests_on_cannot_be_waived(tmp_path: Path) -> None:
-    recipe = """
-        [[waivers]]
-        check = "base.digest/nothing-added"
-        subject = "case"
-        from = ""
-        to = ""
-        reason = "no"
-        expires = 2026-12-31
-        base = "BASE_DIGEST"
-    """
+    recipe = waiver(check="base.digest/nothing-added", subject="case")
     verdict = Case(added=[{"x": "y"}], recipe=recipe).judge(tmp_path)
     assert "waivers.match/not-waivable" in failed(verdict)
+    missing = replace(Case(), recipe=waiver(check="base.digest/platform")).judge(tmp_path / "p")
+    assert [f.about for f in missing.failures if f.check in NOT_WAIVABLE] != []
+    assert {f.about for f in missing.failures if f.check in NOT_WAIVABLE} == {None}
 
 
 def test_a_skipped_check_is_named_and_the_verdict_does_not_pass(tmp_path: Path) -> None:
@@ -199,16 +298,17 @@ def test_pins_and_waivers_leave_the_digest_that_the_lock_depends_on() -> None:
     ("text", "message"),
     [
         ('check = "config.moves"', "check"),
-        ('to = "b"', "give either `from` and `to`, or `path` and `sha256`"),
-        ('from = "a"\nto = "b"\npath = "/x"', "give either"),
-        ('from = "a"\nto = "b"\nexpires = "soon"', "expires"),
-        ('from = "a"\nto = "b"\nbase = "latest"', "base"),
+        ('to = "b"', "unknown key"),
+        ('about = "sha256:1"', "not a digest"),
+        ('expires = "soon"', "expires"),
+        ('base = "latest"', "base"),
     ],
 )
 def test_a_waiver_that_is_not_exact_is_refused_when_it_is_read(text: str, message: str) -> None:
     fields = {
         "check": '"config.moves/env"',
         "subject": '"X"',
+        "about": f'"{SOME}"',
         "reason": '"r"',
         "expires": "2026-01-01",
         "base": '"scratch"',

@@ -50,7 +50,7 @@ def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_every_check_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    from imagegate.checks import CHECKS
+    from imagegate.checks.image import CHECKS
 
     for check in CHECKS:
         assert run(["explain", check.id]) == 0

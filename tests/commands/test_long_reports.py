@@ -9,16 +9,17 @@ from imagegate.report.text import render_text
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
-from imagegate.verdict import CheckReport, Finding, Severity, Verdict
+from imagegate.verdict import CheckReport, Finding, ImageVerdict, Severity
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.judging import COMPOSED
 from tests.world import World
 
 
-def with_findings(world: World, *findings: Finding) -> Verdict:
+def with_findings(world: World, *findings: Finding) -> ImageVerdict:
     workspace = Workspace(world.root)
     state = workspace.state("demo")
-    source = open_judged(workspace, state, None)
+    source = open_judged(calling(workspace), state, None)
     verdict, _ = judge(
         state,
         workspace.lock("demo"),

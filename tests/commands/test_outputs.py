@@ -8,6 +8,7 @@ import shutil
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from imagegate import __version__
 from imagegate.report.formats import Format
 from tests.commands.faults import heal
 from tests.images import ImageBuilder
@@ -20,6 +21,8 @@ def as_anywhere(said: str, world: World, *registries: LoopbackRegistry) -> str:
     for number, registry in enumerate(registries):
         said = said.replace(registry.netloc, f"registry-{number}.example")
     said = said.replace(str(world.root.parent), "/folder")
+    said = said.replace(f"imagegate {__version__}", "imagegate <version>")
+    said = said.replace(f'"semanticVersion": "{__version__}"', '"semanticVersion": "<version>"')
     said = re.sub(r"\b[0-9a-f]{64}\b", "<64 hex digits>", said)
     said = re.sub(r"\b(base|demo)-[0-9a-f]{12}\b", r"\1-<12 hex digits>", said)
     said = re.sub(r"\b[0-9a-f]{12}…", "<12 hex digits>…", said)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from imagegate.errors import BlobMissing, DigestMismatch
-from imagegate.usecases.ports import Silent
 from imagegate.usecases.promote import PromoteOutcome, Push, promote_recipe
 from imagegate.usecases.transfer import Destination
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.images import write_layout
 from tests.registry import FOREVER, LoopbackRegistry
 from tests.registry_source.support import ManualClock
@@ -22,13 +22,11 @@ from tests.world import World
 
 def promote(world: World, to: str, base: str | None = None) -> PromoteOutcome:
     return promote_recipe(
-        Workspace(world.root),
+        calling(Workspace(world.root), now=datetime(2026, 11, 29, tzinfo=UTC), clock=ManualClock()),
         "demo",
         image=None,
-        promoted_at=datetime(2026, 11, 29, tzinfo=UTC),
         promoted_by="somebody",
-        reporter=Silent(),
-        push=Push(to=Destination.parse(to), base=base, clock=ManualClock()),
+        push=Push(to=Destination.parse(to), base=base),
     )
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from imagegate.usecases.lock import lock_recipe
 from imagegate.usecases.mirror import mirror_base
-from imagegate.usecases.ports import Silent
 from imagegate.usecases.promote import Push, promote_recipe
 from imagegate.usecases.transfer import Destination
 from imagegate.usecases.verify import verify_recipe
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.commands.faults import READING, WRITING, Fault, heal
 from tests.registry import LoopbackRegistry
 from tests.registry_source.support import ManualClock
@@ -31,50 +31,39 @@ CHOSEN = "live"
 
 def verify(world: World, image: str, _to: str) -> bool:
     verdict, _ = verify_recipe(
-        Workspace(world.root),
+        calling(Workspace(world.root), today=date(2026, 11, 29), clock=ManualClock()),
         "demo",
         image=image,
-        today=date(2026, 11, 29),
-        reporter=Silent(),
-        clock=ManualClock(),
     )
     return verdict.passed
 
 
 def lock(world: World, _image: str, _to: str) -> bool:
     lock_recipe(
-        Workspace(world.root),
+        calling(Workspace(world.root), cache=world.root.parent / "cache", clock=ManualClock()),
         "demo",
         base=None,
-        cache=world.root.parent / "cache",
-        reporter=Silent(),
-        clock=ManualClock(),
     )
     return True
 
 
 def mirror(world: World, _image: str, to: str) -> bool:
     outcome = mirror_base(
-        Workspace(world.root),
+        calling(Workspace(world.root), clock=ManualClock()),
         "demo",
         to=Destination.parse(to),
         base=None,
-        insecure=False,
-        reporter=Silent(),
-        clock=ManualClock(),
     )
     return str(outcome.reference.digest) == world.base.digest
 
 
 def promote(world: World, image: str, to: str) -> bool:
     outcome = promote_recipe(
-        Workspace(world.root),
+        calling(Workspace(world.root), now=datetime(2026, 11, 29, tzinfo=UTC), clock=ManualClock()),
         "demo",
         image=image,
-        promoted_at=datetime(2026, 11, 29, tzinfo=UTC),
         promoted_by="somebody",
-        reporter=Silent(),
-        push=Push(to=Destination.parse(to), clock=ManualClock()),
+        push=Push(to=Destination.parse(to)),
     )
     return outcome.profile is not None
 

@@ -27,6 +27,7 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.judging import COMPOSED
 from tests.world import World
 
@@ -105,7 +106,9 @@ def test_what_a_builder_gets(world: World, own: bool, snapshot: SnapshotAssertio
     if own:
         (images / "Dockerfile.j2").write_text('{% include "Dockerfile.j2" %}\nRUN ldconfig\n')
         (images / "Dockerfile.dockerignore").write_text("**\n!recipes/\n*.md\n")
-    wheels = fetch_wheels(state, lock, Path(os.environ["IMAGEGATE_CACHE"]), Silent())
+    wheels = fetch_wheels(
+        calling(workspace, cache=Path(os.environ["IMAGEGATE_CACHE"])), state, lock
+    )
     folder = world.root.parent / "context"
     folder.mkdir()
 
@@ -237,7 +240,7 @@ def test_report_of_a_passing_image(
     workspace: Workspace, details: bool, snapshot: SnapshotAssertion
 ) -> None:
     state = workspace.state("demo")
-    source = open_judged(workspace, state, None)
+    source = open_judged(calling(workspace), state, None)
     verdict, _ = judge(
         state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
     )
@@ -249,7 +252,7 @@ def test_report_of_a_failing_image(world: World, snapshot: SnapshotAssertion) ->
     (world.root / "images/demo/recipes/alpha/template.jinja").write_text("changed after locking")
     workspace = Workspace(world.root)
     state = workspace.state("demo")
-    source = open_judged(workspace, state, None)
+    source = open_judged(calling(workspace), state, None)
     verdict, _ = judge(
         state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
     )

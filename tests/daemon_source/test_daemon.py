@@ -16,7 +16,7 @@ import pytest
 from imagegate.errors import DigestMismatch, EngineError, ImageError
 from imagegate.oci.layer import read_layer
 from imagegate.oci.platform import Platform
-from imagegate.sources import open_image
+from imagegate.sources import Connection, open_image
 from tests.daemon_source.daemon import Daemon
 from tests.images import (
     BuiltImage,
@@ -61,7 +61,7 @@ def opened(
 ) -> ImageSource:
     with daemon.running():
         monkeypatch.setenv("DOCKER_HOST", daemon.host)
-        return open_image(f"docker-daemon:{NAME}", platform=platform)
+        return open_image(f"docker-daemon:{NAME}", Connection(platform=platform))
 
 
 def paths(source: ImageSource) -> list[list[str]]:

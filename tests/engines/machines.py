@@ -24,6 +24,7 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.judging import COMPOSED
 from tests.registry_source.peers import run
 
@@ -305,7 +306,7 @@ def look_inside(site: Site, layout: Path) -> Inside:
 
     workspace = Workspace(site.root)
     state, lock = workspace.state("demo"), workspace.lock("demo")
-    source = open_judged(workspace, state, f"oci:{layout}")
+    source = open_judged(calling(workspace), state, f"oci:{layout}")
     _, evidence = judge(state, lock, source, Silent(), copying=COMPOSED, today=date(2026, 11, 29))
     own_words = {node.path for node in lock.layer if node.path.startswith("usr/local/bin/")}
     files = {}

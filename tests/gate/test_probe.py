@@ -9,13 +9,14 @@ from datetime import date
 import pytest
 
 from imagegate.catalog.freeze import freeze
-from imagegate.checks.evidence import Evidence, LoadedLibrary, Observation
-from imagegate.checks.probe import PROBE
+from imagegate.checks.image.evidence import Evidence, LoadedLibrary, Observation
+from imagegate.checks.image.probe import PROBE
 from imagegate.facts import LoaderFile
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
 from imagegate.usecases.verify import open_judged
 from imagegate.workspace import Workspace
+from tests.calls import calling
 from tests.judging import COMPOSED
 from tests.world import NCCL, SITE, World
 
@@ -27,7 +28,7 @@ NCCL_2_30_7 = 23007
 def evidence(built_once: World) -> Evidence:
     workspace = Workspace(built_once.root)
     state = workspace.state("demo")
-    source = open_judged(workspace, state, None)
+    source = open_judged(calling(workspace), state, None)
     return judge(
         state, workspace.lock("demo"), source, Silent(), copying=COMPOSED, today=date(2026, 11, 29)
     )[1]

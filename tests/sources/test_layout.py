@@ -12,7 +12,7 @@ from imagegate.errors import BlobMissing, DigestMismatch, ImageError, UsageError
 from imagegate.oci.digest import Digest
 from imagegate.oci.layer import read_layer
 from imagegate.oci.platform import Platform
-from imagegate.sources import open_image
+from imagegate.sources import Connection, open_image
 from tests.images import BuiltImage, ImageBuilder, digest, write_layout
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def on(architecture: str, **more: str) -> dict[str, Any]:
 
 def test_a_single_image_is_chosen_whatever_its_platform(tmp_path: Path) -> None:
     image = built(architecture="riscv64")
-    source = open_image(f"oci:{write_layout(tmp_path / 'l', image)}", platform=ARM)
+    source = open_image(f"oci:{write_layout(tmp_path / 'l', image)}", Connection(platform=ARM))
     assert str(source.image.digest) == image.digest
     assert source.image.index_digest is None
 
@@ -198,7 +198,7 @@ def test_image_898_arm64_v8_is_arm64(
     arm, amd = built(), built(b"amd", "amd64")
     index = index_of(amd.descriptor(**on("amd64")), arm.descriptor(**on("arm64", **variant)))
     layout = write_layout(tmp_path / "l", arm, amd, index=index)
-    source = open_image(f"oci:{layout}", platform=Platform.parse(asked))
+    source = open_image(f"oci:{layout}", Connection(platform=Platform.parse(asked)))
     assert str(source.image.digest) == arm.digest
     assert source.image.config.platform == ARM
 
@@ -212,7 +212,7 @@ def test_without_a_platform_several_images_are_listed(tmp_path: Path) -> None:
     assert arm.digest in caught.value.message
     assert "linux/amd64" in caught.value.message
     with pytest.raises(ImageError, match="several images"):
-        open_image(f"oci:{layout}", platform=Platform.parse("linux/riscv64"))
+        open_image(f"oci:{layout}", Connection(platform=Platform.parse("linux/riscv64")))
 
 
 def test_one_image_under_two_tags_is_one_image(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_tagfish_14_it_is_known_which_kind_of_digest_was_pinned(tmp_path: Path, 
         extra={inner["digest"]: content},
     )
     pinned = arm.digest if pin == "manifest" else inner["digest"]
-    source = open_image(f"oci:{layout}@{pinned}", platform=ARM)
+    source = open_image(f"oci:{layout}@{pinned}", Connection(platform=ARM))
     assert str(source.image.digest) == arm.digest
     expected = Digest.parse(inner["digest"]) if pin == "index" else None
     assert source.image.index_digest == expected

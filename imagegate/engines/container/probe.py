@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from imagegate.checks.evidence import LoadedLibrary, Observation
+from imagegate.checks.image.evidence import LoadedLibrary, Observation
 from imagegate.errors import EngineError
 
 if TYPE_CHECKING:

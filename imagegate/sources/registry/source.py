@@ -18,15 +18,12 @@ from imagegate.oci.documents import (
 )
 from imagegate.oci.image import Image, Layer, assemble, is_index, parse_manifest, select
 from imagegate.oci.reference import Reference
-from imagegate.sources.registry.client import RegistryClient
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from imagegate.oci.digest import Digest
     from imagegate.oci.platform import Platform
-    from imagegate.sources.registry.credentials import CredentialStore
-    from imagegate.sources.registry.retry import Clock
+    from imagegate.sources.connection import Connection
+    from imagegate.sources.registry.client import RegistryClient
 
 _TRANSPORT = "docker://"
 
@@ -184,35 +181,13 @@ def registry_reference(location: str) -> Reference | None:
     return reference if location.startswith(f"{reference.registry}/") else None
 
 
-def open_registry_image(
-    reference: Reference,
-    *,
-    platform: Platform | None = None,
-    insecure: bool = False,
-    credentials: CredentialStore | None = None,
-    clock: Clock | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> RegistrySource:
-    """Open an image in a registry.
-
-    Args:
-        reference: what to read; a tag is resolved once.
-        platform: what to choose where an index has several.
-        insecure: allow plain http to other hosts than loopback.
-        credentials: default: docker's and podman's files.
-        clock: default: the machine's.
-        environment: default: the process's.
+def open_registry_image(reference: Reference, connection: Connection) -> RegistrySource:
+    """Open an image in a registry; a tag is resolved once.
 
     Raises:
         BlobMissing: the manifest or config is not there.
         ImageError: what is there is no image, or is damaged.
         FetchError: the registry refuses or fails.
     """
-    client = RegistryClient(
-        reference.registry,
-        insecure=insecure,
-        credentials=credentials,
-        clock=clock,
-        environment=environment,
-    )
-    return RegistrySource(client, reference, platform=platform)
+    client = connection.client(reference.registry)
+    return RegistrySource(client, reference, platform=connection.platform)

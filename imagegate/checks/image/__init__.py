@@ -1,0 +1,59 @@
+"""The checks of an image, in the order in which a report has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imagegate.checks.image import (
+    base_annotations,
+    base_digest,
+    conda_pins,
+    config_moves,
+    copy_context,
+    copy_coverage,
+    copy_present,
+    debian_pins,
+    files_moves,
+    lock_fresh,
+    native_abi,
+    native_flashinfer,
+    native_pins,
+    native_toolchain,
+    pins_declared,
+    python_content,
+    python_locked,
+    python_pins,
+    python_requirements,
+    python_startup,
+    secrets_leaked,
+    waivers,
+)
+
+if TYPE_CHECKING:
+    from imagegate.checks.check import Check
+    from imagegate.checks.image.evidence import Evidence
+
+CHECKS: tuple[Check[Evidence], ...] = (
+    base_digest.CHECK,
+    base_annotations.CHECK,
+    python_pins.CHECK,
+    python_content.CHECK,
+    python_locked.CHECK,
+    python_requirements.CHECK,
+    python_startup.CHECK,
+    native_pins.CHECK,
+    native_flashinfer.CHECK,
+    native_toolchain.CHECK,
+    native_abi.CHECK,
+    pins_declared.CHECK,
+    debian_pins.CHECK,
+    conda_pins.CHECK,
+    config_moves.CHECK,
+    files_moves.CHECK,
+    secrets_leaked.CHECK,
+    copy_context.CHECK,
+    copy_coverage.CHECK,
+    copy_present.CHECK,
+    lock_fresh.CHECK,
+    waivers.CHECK,
+)

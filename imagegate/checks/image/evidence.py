@@ -1,0 +1,306 @@
+"""What the checks judge: gathered once, read by all."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from imagegate.catalog.elfheader import machine_of
+from imagegate.catalog.loader import Loader
+from imagegate.catalog.startup import search_order
+from imagegate.checks.check import seal
+from imagegate.oci.documents import ContainerConfig
+from imagegate.rootfs import FileTree
+from imagegate.verdict import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import date
+
+    from imagegate.catalog.collect import Collector
+    from imagegate.coverage.copying import Copying
+    from imagegate.facts import Distribution, Facts
+    from imagegate.lock import Lock, LockedAsset
+    from imagegate.oci.digest import Digest
+    from imagegate.oci.image import Image, Layer
+    from imagegate.recipe import Recipe
+    from imagegate.rootfs import Node
+
+
+class Proof(StrEnum):
+    """How one of the base's layers was shown to be in the image."""
+
+    DESCRIPTOR = "descriptor digest"
+    DIFF_ID = "diff id computed from bytes"
+    DIFFERENT = "other content"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseLayer:
+    """One layer of the locked base and what the image has in its place.
+
+    Attributes:
+        number: position from the bottom, counted from 1.
+        locked: the locked descriptor's digest.
+        locked_diff_id: the locked diff id.
+        found: what the image names there, ``None`` where it has no such layer or no manifest.
+        claimed_diff_id: what the image's config claims there.
+        computed_diff_id: what the bytes gave, where they were read.
+    """
+
+    number: int
+    locked: Digest
+    locked_diff_id: Digest
+    found: Digest | None
+    claimed_diff_id: Digest | None
+    computed_diff_id: Digest | None
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One path that is not the base's, or no longer.
+
+    Attributes:
+        before: what the locked base has, ``None`` for a new path.
+        after: what the image has, ``None`` for a removed path.
+        layer: number of the layer that did it; 0 where the base itself could not be found.
+    """
+
+    path: str
+    before: Node | None
+    after: Node | None
+    layer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedLibrary:
+    """What a running Python got when it asked for a library by name.
+
+    Attributes:
+        path: the file that was mapped, without leading slash.
+        code: what its version function answers.
+        with_torch: whether torch was loaded before, ``None`` where the image has none.
+    """
+
+    path: str
+    code: int
+    with_torch: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What an image said of itself when it ran.
+
+    Attributes:
+        path: where its Python looks, without leading slash.
+        freeze: what ``pip freeze`` printed, ``None`` where there is no pip.
+        distributions: name and version as ``importlib.metadata`` finds them, in its order.
+        nccl: path of each library that could be asked, and its ``ncclGetVersion``.
+        loaded_nccl: which one is loaded under NCCL's name, ``None`` where none is.
+    """
+
+    path: tuple[str, ...]
+    freeze: str | None
+    distributions: tuple[tuple[str, str], ...]
+    nccl: tuple[tuple[str, int], ...]
+    loaded_nccl: LoadedLibrary | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Everything that a check may look at.
+
+    Attributes:
+        requirements: digest of the requirements as they are in the workspace now.
+        requested: the requirements themselves, a line each.
+        assets: the assets as they are in the workspace now.
+        base_layers: one a layer of the locked base; empty for an image from scratch.
+        added: the layers on top of the base.
+        tree: the merged file system; base paths come from the lock.
+        changes: every path that the added layers touched.
+        added_facts: facts that lie in the added layers.
+        facts: facts of the merged system.
+        collector: contents of chosen files of the added layers.
+        today: the day of the judgement.
+        copying: what a build with the recipe's Dockerfile does to the assets.
+        observation: what the image said when it ran, where it was asked.
+    """
+
+    recipe: Recipe
+    requirements: Digest
+    requested: tuple[str, ...]
+    assets: tuple[LockedAsset, ...]
+    lock: Lock
+    image: Image
+    base_layers: tuple[BaseLayer, ...]
+    added: tuple[Layer, ...]
+    tree: FileTree
+    changes: tuple[Change, ...]
+    added_facts: Facts
+    facts: Facts
+    collector: Collector
+    today: date
+    copying: Copying
+    observation: Observation | None = None
+
+    @cached_property
+    def base_is_prefix(self) -> bool:
+        """Whether every layer of the base is where it must be."""
+        return all(layer.proof in (Proof.DESCRIPTOR, Proof.DIFF_ID) for layer in self.base_layers)
+
+    @cached_property
+    def links(self) -> dict[str, str]:
+        """Path to target of the links that the recipe declares."""
+        return {link.path.lstrip("/"): link.target for link in self.recipe.document.layer.links}
+
+    @cached_property
+    def base_tree(self) -> FileTree:
+        """The locked base's file system alone."""
+        return FileTree(self.lock.files)
+
+    @cached_property
+    def base_owners(self) -> Mapping[str, int]:
+        """How many paths of the locked base each owner claims."""
+        return self.lock.files.owners()
+
+    @cached_property
+    def base_settings(self) -> ContainerConfig:
+        """What the base's config says of the container, empty where it says nothing."""
+        config = self.lock.config
+        return (config.config if config else None) or ContainerConfig()
+
+    @cached_property
+    def settings(self) -> ContainerConfig:
+        """What the image's config says of the container, empty where it says nothing."""
+        return self.image.config.config or ContainerConfig()
+
+    @cached_property
+    def machine(self) -> str:
+        """The platform's machine as ELF names it."""
+        return machine_of(self.recipe.platform)
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:
+        """The site directories that the recipe's interpreter searches, in order."""
+        return self._sites(self.facts)
+
+    @cached_property
+    def base_sites(self) -> tuple[str, ...]:
+        """The same in the base alone."""
+        return self._sites(self.lock.base.facts)
+
+    def _sites(self, facts: Facts) -> tuple[str, ...]:
+        python = self.recipe.document.python
+        return search_order(python.interpreter, python.version, facts.sites, facts.interpreters)
+
+    @cached_property
+    def loader(self) -> Loader:
+        """The image's dynamic loader."""
+        facts = self.facts
+        return Loader(self.tree, facts.elf, self.settings.environment, facts.loader, self.machine)
+
+    @cached_property
+    def base_loader(self) -> Loader:
+        """The base's dynamic loader."""
+        facts, environment = self.lock.base.facts, self.base_settings.environment
+        return Loader(self.base_tree, facts.elf, environment, facts.loader, self.machine)
+
+    def locked_owner(self, path: str) -> str:
+        """Return the locked wheel whose file this is byte for byte, ``""`` where it is none's."""
+        locked, found = self.lock.layer.get(path), self.tree.get(path)
+        return locked.owner if locked and found and locked.same_content(found) else ""
+
+    def place(self, path: str, layer: int, *, secret: bool = False) -> Place:
+        """Say where in the image something is, and what stands there.
+
+        Args:
+            path: without leading slash, ``""`` for no path.
+            layer: the layer's number, 0 for none.
+            secret: whether what stands there is a credential, whose hash must not be guessed at.
+        """
+        content = self._content(path) if path else ""
+        if secret and content:
+            content = self.seal(content)
+        found = next((one for one in self.image.layers if one.number == layer), None)
+        if found is None:
+            return Place(path=path, layer=layer, content=content)
+        digest = found.descriptor.digest if found.descriptor else found.diff_id
+        return Place(
+            path=path,
+            layer=layer,
+            layer_digest=str(digest),
+            step=found.created_by,
+            content=content,
+        )
+
+    def seal(self, value: str) -> str:
+        """Name a secret value so that nobody without the image can try values out.
+
+        The key is the image's config, to the byte: whoever could guess the value from this digest
+        could guess it from the image's id, which is the plain hash of the config and public.
+        """
+        return seal(value, self.image.config_bytes)
+
+    def _content(self, path: str) -> str:
+        """Say what stands at a path, for the digest of a finding."""
+        node = self.tree.get(path)
+        if node is None:
+            return "nothing"
+        return (
+            f"{node.kind.name} {node.mode:o} {node.uid}:{node.gid} {node.sha256}{node.target}"
+            f" {node.capabilities} {' '.join(f'{name}={value}' for name, value in node.attributes)}"
+        ).rstrip()
+
+
+def command_of(settings: ContainerConfig) -> tuple[str, ...]:
+    """Return what a container runs: the entrypoint, then the command."""
+    return (*(settings.entrypoint or ()), *(settings.cmd or ()))
+
+
+def command_words(command: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a command, those of a command line inside a word (``sh -c``) too."""
+    for text in command:
+        try:
+            yield from shlex.split(text) if " " in text else (text,)
+        except ValueError:
+            yield from text.split()
+
+
+# what BuildKit writes where neither base nor Dockerfile sets a PATH (util/system, DefaultPathEnv)
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def program_folders(environment: Mapping[str, str]) -> list[str]:
+    """Return the folders in which programs are looked for, first searched first."""
+    return [entry for entry in environment.get("PATH", DEFAULT_PATH).split(":") if entry[:1] == "/"]
+
+
+def key_of(distribution: Distribution) -> str:
+    """Return a distribution's name as it is compared (PEP 503)."""
+    return canonicalize_name(distribution.name)
+
+
+def label_of(distribution: Distribution) -> str:
+    """Return name and version as an index's owner column has them."""
+    return f"{key_of(distribution)}=={distribution.version}"
+
+
+def is_distributions(node: Node) -> bool:
+    """Say whether a Python distribution, and not a Debian package, owns a path."""
+    return "==" in node.owner
+
+
+def present_components(facts: Facts) -> dict[str, set[str]]:
+    """Return what the bytes say of each component's version, lookalikes of a file's name left out."""
+    found: dict[str, set[str]] = {}
+    for reading in facts.native:
+        if reading.source not in ("build id", "sha256", "file name"):
+            found.setdefault(reading.component, set()).add(reading.value)
+    return found
