@@ -36,6 +36,8 @@ INDEX_TYPES = frozenset({OCI_INDEX, DOCKER_INDEX})
 MANIFEST_TYPES = frozenset({OCI_MANIFEST, DOCKER_MANIFEST})
 CONFIG_TYPES = frozenset({OCI_CONFIG, DOCKER_CONFIG})
 DOCUMENT_LIMIT = JSON_LIMIT
+# verdicts and locks of large bases
+OWN_LIMIT = 256 << 20
 
 BASE_NAME = "org.opencontainers.image.base.name"
 BASE_DIGEST = "org.opencontainers.image.base.digest"
@@ -347,7 +349,7 @@ def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
         ImageError: the bytes are not JSON, or not such a document; `what` names it.
     """
     try:
-        return model.model_validate(parse_json(content, what))
+        return model.model_validate(read_object(content, what, limit=DOCUMENT_LIMIT))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
@@ -356,12 +358,12 @@ def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
 
 
 def parse_json(content: bytes, what: str) -> dict[str, Any]:
-    """Read a JSON object; see :func:`imagegate.oci.strictjson.read_json`.
+    """Read a JSON object of this project's, or the outline of a foreign one.
 
     Raises:
         ImageError: the bytes are not one JSON object, or readers take them differently.
     """
-    return read_object(content, what, limit=DOCUMENT_LIMIT)
+    return read_object(content, what, limit=OWN_LIMIT, own=True)
 
 
 def canonical_json(value: object) -> bytes:

@@ -35,6 +35,7 @@ def read_json(
     *,
     limit: int = JSON_LIMIT,
     error: type[ImagegateError] = ImageError,
+    own: bool = False,
 ) -> Any:  # noqa: ANN401 - the caller checks it against its model
     """Read one JSON value.
 
@@ -43,6 +44,7 @@ def read_json(
         what: how messages name it; no message holds the document's values.
         limit: the largest size in bytes.
         error: what is raised.
+        own: this project's own document, which holds half surrogates where a path is not UTF-8.
 
     Raises:
         ImagegateError: as `error`: too large or too deep, not UTF-8, not JSON, or readable as
@@ -59,7 +61,7 @@ def read_json(
             parse_float=_finite,
             parse_int=_whole,
         )
-        if _SURROGATE.search(content):
+        if not own and _SURROGATE.search(content):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as problem:
         raise error(f"{what} is not valid JSON: byte {problem.start} is not UTF-8") from problem
@@ -79,13 +81,14 @@ def read_object(
     *,
     limit: int = JSON_LIMIT,
     error: type[ImagegateError] = ImageError,
+    own: bool = False,
 ) -> dict[str, Any]:
     """Read one JSON object; see :func:`read_json`.
 
     Raises:
         ImagegateError: as `error`.
     """
-    value = read_json(content, what, limit=limit, error=error)
+    value = read_json(content, what, limit=limit, error=error, own=own)
     if not isinstance(value, dict):
         raise error(f"{what} is not a JSON object")
     return value

@@ -150,7 +150,7 @@ def test_what_only_calls_itself_an_attestation_is_an_image_to_a_runtime(
     index = index_of(other.descriptor(**form), image.descriptor(**on("arm64")))
     layout = write_layout(tmp_path / "l", image, other, index=index)
     with pytest.raises(ImageError, match="holds several images"):
-        open_image(f"oci:{layout}", platform=Platform.of("linux", "arm64", None))
+        open_image(f"oci:{layout}", Connection(platform=ARM))
 
 
 def test_an_entry_without_platform_may_be_the_one_that_a_runtime_takes(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_an_entry_without_platform_may_be_the_one_that_a_runtime_takes(tmp_path:
     index = index_of(other.descriptor(), image.descriptor(**on("arm64")))
     layout = write_layout(tmp_path / "l", image, other, index=index)
     with pytest.raises(ImageError, match="holds several images"):
-        open_image(f"oci:{layout}", platform=Platform.of("linux", "arm64", None))
+        open_image(f"oci:{layout}", Connection(platform=ARM))
 
 
 def test_nerdctl_4328_nothing_but_an_attestation_is_no_image(tmp_path: Path) -> None:
