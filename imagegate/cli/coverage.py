@@ -105,7 +105,7 @@ def command(
     Each file of each recipe has to pass the ignore file, be copied by the Dockerfile, survive
     later instructions and lie at its path with its own content.
     """
-    from imagegate.coverage.profiles import PROFILES
+    from imagegate.coverage.building.profiles import PROFILES
     from imagegate.usecases.coverage import Request
 
     request = Request(

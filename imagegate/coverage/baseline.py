@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.build import Base
-from imagegate.coverage.operations import BaseConfig
+from imagegate.coverage.building.build import Base
+from imagegate.coverage.reading.operations import BaseConfig
 from imagegate.coverage.tree import Node, directory, file, link, special
 from imagegate.oci.tar import Kind
 

@@ -78,14 +78,14 @@ def to_text(reports: Sequence[FileReport]) -> str:
 
 
 def _text_lines(report: FileReport) -> Iterator[str]:
-    builders = ", ".join(judgement.build.profile.name for judgement in report.judgements)
+    builders = ", ".join(judgement.build.builder.name for judgement in report.judgements)
     assets = report.assets
     good = sum(asset.covered for asset in assets)
     yield f"{report.dockerfile} ({builders}): {good} of {len(assets)} assets covered"
     for judgement in report.judgements:
         for failure in judgement.evaluation.failures:
             yield (
-                f"  {judgement.build.profile.name}: build fails at "
+                f"  {judgement.build.builder.name}: build fails at "
                 f"{report.dockerfile}:{failure.line}: {failure.message}"
             )
     bad = [asset for asset in assets if not asset.covered]
@@ -168,7 +168,7 @@ def to_json(reports: Sequence[FileReport]) -> str:
                 "path": report.dockerfile,
                 "builders": [
                     {
-                        "name": judgement.build.profile.name,
+                        "name": judgement.build.builder.name,
                         "ignore_file": judgement.build.main.ignore.path,
                         "failures": [
                             {"line": failure.line, "message": failure.message}

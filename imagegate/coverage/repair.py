@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.dockerfile import Dockerfile, Instruction, parse_dockerfile
-from imagegate.coverage.gopath import inside
-from imagegate.coverage.ignorefile import read_ignore_file
+from imagegate.coverage.golang.paths import inside
 from imagegate.coverage.outcome import Asset, AssetVerdict, Outcome
+from imagegate.coverage.reading.dockerfile import Dockerfile, Instruction, parse_dockerfile
+from imagegate.coverage.sending.ignorefile import read_ignore_file
 from imagegate.coverage.tree import Node, lookup
 from imagegate.coverage.verdict import Judgement, judge
 from imagegate.errors import CoverageError
@@ -21,7 +21,7 @@ from imagegate.errors import CoverageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from imagegate.coverage.build import Build
+    from imagegate.coverage.building.build import Build
 
 _UNSENT = frozenset({Outcome.IGNORED, Outcome.EMPTY})
 _FIXABLE = frozenset(
@@ -172,7 +172,7 @@ def _rebuilt(build: Build, texts: Mapping[str, bytes]) -> Build:
     path = build.dockerfile.path
     ignore = build.main.ignore
     if ignore.path is not None:
-        ignore = read_ignore_file(texts[ignore.path], ignore.path, build.profile.reader)
+        ignore = read_ignore_file(texts[ignore.path], ignore.path, build.builder.client.reader)
     return replace(
         build,
         dockerfile=parse_dockerfile(texts[path], path),

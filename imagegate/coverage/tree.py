@@ -36,7 +36,7 @@ class Origin:
         path: path in that context; empty for inline content.
         inline: the content of a heredoc, or ``None``.
         member: path inside the archive at `path` that ADD unpacked.
-        emptied: the builder sends the file with 0 bytes (see `Profile.opener_checks`).
+        emptied: the builder sends the file with 0 bytes (see `Client.opener_checks`).
         steps: Dockerfile lines of the instructions that carried the file, oldest first.
     """
 

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.gopath import inside
-from imagegate.coverage.ignorefile import IgnoreFile
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.golang.paths import inside
 from imagegate.coverage.outcome import Asset, AssetVerdict, Combined, Outcome, Place
+from imagegate.coverage.sending.ignorefile import IgnoreFile
 from imagegate.coverage.tree import (
     BaseDoubt,
     Kind,
@@ -28,8 +28,8 @@ from imagegate.coverage.tree import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from imagegate.coverage.build import Build, Evaluation
-    from imagegate.coverage.operations import Failure
+    from imagegate.coverage.building.build import Build, Evaluation
+    from imagegate.coverage.reading.operations import Failure
     from imagegate.coverage.tree import Origin
 
 
@@ -173,7 +173,7 @@ class _Judge:
     ) -> AssetVerdict:
         return AssetVerdict(
             asset=asset,
-            builder=self._build.profile.name,
+            builder=self._build.builder.name,
             outcome=outcome,
             reason=reason,
             place=place,
@@ -194,7 +194,7 @@ class _Judge:
 
     def _in_context(self, asset: Asset) -> AssetVerdict | None:
         node = lookup(self._build.main.context.root, asset.path)
-        if node is None:
+        if node is None or asset.missing:
             reason = asset.missing or "the context has no such file"
             return self._say(asset, Outcome.NOT_IN_CONTEXT, reason)
         if self._real(asset.path) is None:

@@ -14,6 +14,7 @@ from imagegate.attestation.statement import Subject
 from imagegate.attestation.summary import Expectation, policy_digest, summarise
 from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError, RefusedError
+from imagegate.recipe.variables import PINS
 from imagegate.report.document import render_json
 from imagegate.signing.keys import BundleSigner
 from imagegate.signing.layout import LayoutStore
@@ -34,15 +35,6 @@ if TYPE_CHECKING:
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
-
-
-# component and the way it was read, to the variable that launchers get
-_PINS = {
-    "NCCL_VERSION": ("nccl", "version string"),
-    "TORCH_VERSION": ("torch", "version.py"),
-    "VLLM_VERSION": ("vllm", "_version.py"),
-    "FLASHINFER_VERSION": ("flashinfer-python", "_build_meta.py"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +72,7 @@ class Judgement:
 
 def _pins(evidence: Evidence) -> dict[str, str]:
     values = {}
-    for variable, (component, source) in _PINS.items():
+    for variable, (component, source) in PINS.items():
         found = {
             reading.value
             for reading in evidence.facts.native

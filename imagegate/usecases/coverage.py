@@ -8,26 +8,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.build import Base, Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.ignorefile import NO_IGNORE_FILE, IgnoreFile, candidates, read_ignore_file
-from imagegate.coverage.profiles import Profile, find_profile
+from imagegate.coverage.building.build import Base, Build, FilteredContext
+from imagegate.coverage.building.profiles import find_profile
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.render import FileReport
 from imagegate.coverage.repair import propose
+from imagegate.coverage.sending.ignorefile import NO_IGNORE_FILE, IgnoreFile, read_ignore_file
+from imagegate.coverage.sending.walk import ContextFilter, Decision
 from imagegate.coverage.tree import (
     Context,
     Kind,
     Node,
 )
 from imagegate.coverage.verdict import Judgement, judge
-from imagegate.coverage.walk import ContextFilter, Decision
 from imagegate.errors import CoverageError, ImagegateError
-from imagegate.usecases.context_files import ignore_bytes, label_of, read_bytes, read_context
-from imagegate.usecases.recipe_assets import find_assets
+from imagegate.usecases.covering.assets import find_assets, heads
+from imagegate.usecases.covering.contexts import ignore_bytes, label_of, read_bytes, read_context
+from imagegate.usecases.covering.git import git_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from imagegate.coverage.building.builder import Builder
     from imagegate.coverage.outcome import Asset
 
 
@@ -94,7 +96,9 @@ def check_coverage(request: Request, *, fix: bool = False) -> tuple[FileReport, 
         CoverageError: a file, a context or the recipes cannot be used.
     """
     context = read_context(request.context)
-    assets = find_assets(request, context)
+    git = git_state(request.context, heads(request.recipes))
+    expects = tuple(f"{source}={goal}" for source, goal in request.expects)
+    assets = find_assets(request.recipes, expects, context, git).assets
     return tuple(
         _check_one(request, dockerfile, context, assets, fix=fix)
         for dockerfile in request.dockerfiles
@@ -102,7 +106,7 @@ def check_coverage(request: Request, *, fix: bool = False) -> tuple[FileReport, 
 
 
 def _check_one(
-    request: Request, dockerfile: Path, context: Context, assets: list[Asset], *, fix: bool
+    request: Request, dockerfile: Path, context: Context, assets: Sequence[Asset], *, fix: bool
 ) -> FileReport:
     texts = _Texts()
     judgements = [
@@ -159,9 +163,9 @@ def list_context(request: Request) -> Iterator[tuple[str, Sent]]:
     context = read_context(request.context)
     for dockerfile in request.dockerfiles:
         for name in request.builders:
-            profile = find_profile(name)
-            ignore = ignore_for(request, dockerfile, profile)
-            rules = ContextFilter(ignore, profile)
+            builder = find_profile(name)
+            ignore = ignore_for(request, dockerfile, builder)
+            rules = ContextFilter(ignore, builder.client)
             rules.send(context.root)  # a broken line is heard of before anything is printed
             for path, node, decision in rules.decisions(context.root):
                 yield name, _sent(path, node, decision, ignore)
@@ -180,7 +184,7 @@ def _sent(path: str, node: Node, decision: Decision, ignore: IgnoreFile) -> Sent
 
 
 def _build(
-    request: Request, dockerfile: Path, context: Context, profile: Profile, texts: _Texts
+    request: Request, dockerfile: Path, context: Context, builder: Builder, texts: _Texts
 ) -> Build:
     label = label_of(dockerfile)
     content = read_bytes(dockerfile, f"no Dockerfile `{dockerfile}`")
@@ -189,13 +193,13 @@ def _build(
     return Build(
         dockerfile=parse_dockerfile(content, label),
         dockerfile_path=_in_context(request, dockerfile),
-        profile=profile,
+        builder=builder,
         main=FilteredContext(
-            context=context, ignore=ignore_for(request, dockerfile, profile, texts)
+            context=context, ignore=ignore_for(request, dockerfile, builder, texts)
         ),
         named={
             name: FilteredContext(
-                context=read_context(folder, name), ignore=_root_ignore(folder, profile)
+                context=read_context(folder, name), ignore=_root_ignore(folder, builder)
             )
             for name, folder in request.build_contexts.items()
         },
@@ -216,7 +220,7 @@ def _in_context(request: Request, dockerfile: Path) -> str:
 
 
 def ignore_for(
-    request: Request, dockerfile: Path, profile: Profile, texts: _Texts | None = None
+    request: Request, dockerfile: Path, builder: Builder, texts: _Texts | None = None
 ) -> IgnoreFile:
     """Return the ignore file that `profile` reads for `dockerfile`.
 
@@ -225,25 +229,25 @@ def ignore_for(
     """
     texts = texts if texts is not None else _Texts()
     own = dockerfile.with_name(dockerfile.name + "\0")
-    for candidate in candidates("\0", profile):
+    for candidate in builder.client.ignore_files("\0"):
         place = (
             own.with_name(dockerfile.name + candidate.removeprefix("\0"))
             if candidate.startswith("\0")
             else request.context / candidate
         )
-        found = ignore_bytes(place, profile)
+        found = ignore_bytes(place, builder.client)
         if found is not None:
             texts.contents[label_of(place)] = found
             texts.places[label_of(place)] = place
-            return read_ignore_file(found, label_of(place), profile.reader)
+            return read_ignore_file(found, label_of(place), builder.client.reader)
     return NO_IGNORE_FILE
 
 
-def _root_ignore(folder: Path, profile: Profile) -> IgnoreFile:
-    for candidate in candidates("", profile):
-        found = ignore_bytes(folder / candidate, profile)
+def _root_ignore(folder: Path, builder: Builder) -> IgnoreFile:
+    for candidate in builder.client.ignore_files(""):
+        found = ignore_bytes(folder / candidate, builder.client)
         if found is not None:
-            return read_ignore_file(found, label_of(folder / candidate), profile.reader)
+            return read_ignore_file(found, label_of(folder / candidate), builder.client.reader)
     return NO_IGNORE_FILE
 
 

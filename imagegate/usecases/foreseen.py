@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.baseline import base_of
-from imagegate.coverage.build import Base, Build, FilteredContext
+from imagegate.coverage.building.build import Base, Build, FilteredContext
+from imagegate.coverage.building.profiles import profile_of_engine
 from imagegate.coverage.copying import Copying, KnownBuilder
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.ignorefile import read_ignore_file
 from imagegate.coverage.outcome import Asset
-from imagegate.coverage.profiles import Family, profile_of_engine
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.repair import propose
+from imagegate.coverage.sending.ignorefile import read_ignore_file
 from imagegate.coverage.tree import Context, build_tree, directory, file
 from imagegate.coverage.verdict import judge
 from imagegate.engines.container.context import (
@@ -22,8 +22,8 @@ from imagegate.engines.container.context import (
     render_build_files,
 )
 from imagegate.engines.container.dockerfile import REQUIREMENTS, WHEELHOUSE, Dialect
-from imagegate.usecases.context_files import read_context
-from imagegate.usecases.recipe_assets import is_pointer
+from imagegate.usecases.covering.assets import is_pointer
+from imagegate.usecases.covering.contexts import read_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def copying_with(
         CoverageError: the Dockerfile or the ignore file is broken.
     """
     builder = known or KnownBuilder(builder="buildkit", version="")
-    profile = profile_of_engine(builder.builder, builder.version)
+    engine = profile_of_engine(builder.builder, builder.version)
     dialect = Dialect.of(builder.builder)
     recipe = state.recipe
     images = workspace.recipe_path(recipe.name).parent
@@ -68,7 +68,7 @@ def copying_with(
     ignore = f"{own}/{OWN_IGNORE_FILE}" if files.own_ignore else "the generated ignore file"
     context = _context(images, files, wheels)
     arguments = {"SOURCE_DATE_EPOCH": str(EPOCH)} if dialect.epoch else {}
-    if profile.family is not Family.CLASSIC:
+    if engine.frontend.platform_args:
         platform = recipe.platform
         arguments |= {
             "TARGETPLATFORM": str(platform),
@@ -81,10 +81,10 @@ def copying_with(
         Build(
             dockerfile=parse_dockerfile(files.dockerfile.encode(), dockerfile),
             dockerfile_path="Dockerfile",
-            profile=profile,
+            builder=engine,
             main=FilteredContext(
                 context=context,
-                ignore=read_ignore_file(files.ignore.encode(), ignore, profile.reader),
+                ignore=read_ignore_file(files.ignore.encode(), ignore, engine.client.reader),
             ),
             build_args=arguments,
             bases={f"{named.name}@{named.digest}": base} if base and named else {},

@@ -15,13 +15,13 @@ import tarfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.profiles import Family
+from imagegate.coverage.building.buildah import Buildah
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from imagegate.coverage.profiles import Profile
+    from imagegate.coverage.building.builder import Builder
 
 
 @dataclass
@@ -94,7 +94,7 @@ ODD_NAMES = [
 ]
 
 
-def a_case(rng: random.Random, profile: Profile) -> Case:
+def a_case(rng: random.Random, profile: Builder) -> Case:
     """Draw a case that `profile` may or may not be able to build."""
     case = Case()
     odd = rng.random() < 0.3
@@ -163,14 +163,14 @@ def _draw_archive(rng: random.Random, case: Case, folders: Sequence[str]) -> Non
     case.archives[path] = {member.removeprefix("./"): text for member, text in members.items()}
 
 
-def _draw_ignore_files(rng: random.Random, case: Case, profile: Profile) -> None:
+def _draw_ignore_files(rng: random.Random, case: Case, profile: Builder) -> None:
     if rng.random() < 0.8:
         case.ignores[".dockerignore"] = an_ignore_file(rng, case)
     if rng.random() < 0.12:
         case.ignores["Dockerfile.dockerignore"] = rng.choice(
             ["", "# nothing\n", an_ignore_file(rng, case), an_ignore_file(rng, case)]
         )
-    if rng.random() < (0.12 if profile.family is Family.BUILDAH else 0.03):
+    if rng.random() < (0.12 if isinstance(profile, Buildah) else 0.03):
         name = rng.choice([".containerignore", "Dockerfile.containerignore"])
         case.ignores[name] = an_ignore_file(rng, case)
 
@@ -254,7 +254,7 @@ NOISE = ["# a comment", "", "LABEL a=b", "EXPOSE 80", 'CMD ["x"]', "USER 1000"]
 class _Drawer:
     """Draws the Dockerfile of one case."""
 
-    def __init__(self, rng: random.Random, case: Case, profile: Profile) -> None:
+    def __init__(self, rng: random.Random, case: Case, profile: Builder) -> None:
         self._rng = rng
         self._case = case
         self._profile = profile

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from imagegate.coverage.build import Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.ignorefile import compile_rules, read_ignore_file
-from imagegate.coverage.index import RuleIndex
+from imagegate.coverage.building.build import Build, FilteredContext
+from imagegate.coverage.building.profiles import find_profile
 from imagegate.coverage.outcome import Asset
-from imagegate.coverage.profiles import find_profile
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.sending.ignorefile import compile_rules, read_ignore_file
+from imagegate.coverage.sending.index import RuleIndex
 from imagegate.coverage.tree import Context, Node, directory, file
 from imagegate.coverage.verdict import judge
 
@@ -69,10 +69,10 @@ def a_build(root: Node, opened: list[str], builder: str) -> Build:
         return io.BytesIO()
 
     profile = find_profile(builder)
-    ignore = read_ignore_file(the_lines().encode(), ".dockerignore", profile.reader)
+    ignore = read_ignore_file(the_lines().encode(), ".dockerignore", profile.client.reader)
     return Build(
         dockerfile=parse_dockerfile(DOCKERFILE, "Dockerfile"),
-        profile=profile,
+        builder=profile,
         main=FilteredContext(context=Context(root=root, open=open_file), ignore=ignore),
     )
 
@@ -93,9 +93,9 @@ def test_no_file_is_opened_and_less_than_200_megabytes_are_held() -> None:
 @pytest.mark.parametrize("builder", ["buildkit", "buildkit-20.10", "classic", "buildah"])
 def test_hardly_a_line_is_tried_on_a_path_that_it_cannot_match(builder: str) -> None:
     profile = find_profile(builder)
-    ignore = read_ignore_file(the_lines().encode(), ".dockerignore", profile.reader)
+    ignore = read_ignore_file(the_lines().encode(), ".dockerignore", profile.client.reader)
     tried: Counter[str] = Counter()
-    index = RuleIndex.of(compile_rules(ignore, profile.grammar), profile.grammar)
+    index = RuleIndex.of(compile_rules(ignore, profile.client.grammar), profile.client.grammar)
     for package, inner in the_tree().children.items():
         below = index.below(package)
         for module, leaf in inner.children.items():

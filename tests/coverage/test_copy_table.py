@@ -10,11 +10,11 @@ from typing import TypedDict, cast
 
 import pytest
 
-from imagegate.coverage.build import Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.ignorefile import NO_IGNORE_FILE, read_ignore_file
-from imagegate.coverage.profiles import find_profile
+from imagegate.coverage.building.build import Build, FilteredContext
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.building.profiles import find_profile
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.sending.ignorefile import NO_IGNORE_FILE, read_ignore_file
 from imagegate.coverage.tree import Context, Kind, Node, build_tree, file, link, walk
 from imagegate.errors import CoverageError
 
@@ -95,7 +95,7 @@ def test_an_image_is_the_one_that_the_real_builder_made(name: str, column: str) 
     context, contents = the_context()
     ignore = NO_IGNORE_FILE
     if case["ignore"] is not None:
-        ignore = read_ignore_file(case["ignore"].encode(), ".dockerignore", profile.reader)
+        ignore = read_ignore_file(case["ignore"].encode(), ".dockerignore", profile.client.reader)
     arguments = dict(zip(case["args"][::2], case["args"][1::2], strict=True))
     build_arg = arguments.get("--build-arg", "")
     measured = case["result"][column]
@@ -104,7 +104,7 @@ def test_an_image_is_the_one_that_the_real_builder_made(name: str, column: str) 
         done = evaluate(
             Build(
                 dockerfile=parse_dockerfile(case["dockerfile"].encode(), "Dockerfile"),
-                profile=profile,
+                builder=profile,
                 main=FilteredContext(context=context, ignore=ignore),
                 build_args=dict([build_arg.split("=", 1)]) if build_arg else {},
                 target=arguments.get("--target"),

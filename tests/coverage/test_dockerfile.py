@@ -6,14 +6,14 @@ import io
 
 import pytest
 
-from imagegate.coverage.build import Base, Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.operations import BaseConfig
-from imagegate.coverage.profiles import BUILDKIT, find_profile, with_syntax
-from imagegate.coverage.runs import EVERYTHING, touched_by
+from imagegate.coverage.building.build import Base, Build, FilteredContext
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.building.profiles import BUILDKIT, find_profile
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.reading.operations import BaseConfig
+from imagegate.coverage.reading.words import Dialect, WordError, expand
+from imagegate.coverage.shell.runs import EVERYTHING, touched_by
 from imagegate.coverage.tree import Context, build_tree, directory, file, walk
-from imagegate.coverage.words import Dialect, WordError, expand
 from imagegate.errors import CoverageError
 
 
@@ -134,7 +134,7 @@ def image(text: str, builder: str = "buildkit", bases: dict[str, Base] | None = 
     done = evaluate(
         Build(
             dockerfile=parse_dockerfile(text.encode(), "D"),
-            profile=find_profile(builder),
+            builder=find_profile(builder),
             main=FilteredContext(context=context),
             bases=bases or {},
         )
@@ -201,7 +201,7 @@ def test_text_behind_a_json_array_is_dropped_by_older_parsers(
     ],
 )
 def test_the_syntax_line_decides_which_flags_exist(syntax: str | None, missing: set[str]) -> None:
-    known = with_syntax(BUILDKIT, syntax).frontend.flags
+    known = BUILDKIT.reading(syntax).frontend.flags
     assert {"parents", "exclude", "link", "chmod"} - known == missing
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from imagegate.coverage.gopath import BadPatternError, clean, match
-from imagegate.coverage.goregexp import compile_go
-from imagegate.coverage.ignorefile import IgnoreFile, candidates, compile_rules, read_ignore_file
-from imagegate.coverage.index import RuleIndex
-from imagegate.coverage.patterns import BrokenRuleError, compile_rule
-from imagegate.coverage.profiles import PROFILES, Grammar, Profile, Reader, find_profile
+from imagegate.coverage.building.builder import Builder
+from imagegate.coverage.building.profiles import PROFILES, find_profile
+from imagegate.coverage.golang.paths import BadPatternError, clean, match
+from imagegate.coverage.golang.regexp import compile_go
+from imagegate.coverage.sending.client import Grammar, Reader
+from imagegate.coverage.sending.ignorefile import (
+    IgnoreFile,
+    compile_rules,
+    read_ignore_file,
+)
+from imagegate.coverage.sending.index import RuleIndex
+from imagegate.coverage.sending.patterns import BrokenRuleError, compile_rule
+from imagegate.coverage.sending.walk import ContextFilter
 from imagegate.coverage.tree import Kind, build_tree, file, lookup, walk
-from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
 # moby/patternmatcher patternmatcher_test.go, with a parent or the path itself matching
@@ -68,7 +74,9 @@ NO_MATCH = [
 
 def excluded(ignore: str, path: str, builder: str = "buildkit") -> bool:
     profile = find_profile(builder)
-    rules = ContextFilter(read_ignore_file(ignore.encode(), "i", profile.reader), profile)
+    rules = ContextFilter(
+        read_ignore_file(ignore.encode(), "i", profile.client.reader), profile.client
+    )
     return lookup(rules.send(build_tree({path: file(), "Dockerfile": file()})), path) is None
 
 
@@ -136,8 +144,8 @@ def test_a_line_is_too_long_from_64_kib_on() -> None:
     ],
 )
 def test_which_ignore_file_is_read(builder: str, files: tuple[str, ...]) -> None:
-    assert candidates("sub/D", find_profile(builder)) == files
-    assert candidates("", find_profile("buildkit")) == (".dockerignore",)
+    assert find_profile(builder).client.ignore_files("sub/D") == files
+    assert find_profile("buildkit").client.ignore_files("") == (".dockerignore",)
 
 
 # Go 1.22 path/filepath match_test.go
@@ -267,7 +275,9 @@ def test_what_is_sent_is_what_is_decided_path_by_path(
     text: str, entries: list[str], builder: str
 ) -> None:
     profile = find_profile(builder)
-    rules = ContextFilter(read_ignore_file(text.encode(), "i", profile.reader), profile)
+    rules = ContextFilter(
+        read_ignore_file(text.encode(), "i", profile.client.reader), profile.client
+    )
     root = build_tree({path: file() for path in trees(entries)})
     sent = rules.send(root)
     for path, node in walk(root):
@@ -307,7 +317,9 @@ def test_without_exceptions_all_builders_with_moby_patterns_agree(
     sent = []
     for builder in ("buildkit", "classic"):
         profile = find_profile(builder)
-        rules = ContextFilter(read_ignore_file(plain.encode(), "i", profile.reader), profile)
+        rules = ContextFilter(
+            read_ignore_file(plain.encode(), "i", profile.client.reader), profile.client
+        )
         sent.append([path for path, _ in walk(rules.send(root))])
     assert sent[0] == sent[1]
 
@@ -316,7 +328,7 @@ def test_without_exceptions_all_builders_with_moby_patterns_agree(
 def test_an_empty_list_sends_everything(path: str) -> None:
     for profile in PROFILES.values():
         assert (
-            ContextFilter(IgnoreFile(path="i"), profile)
+            ContextFilter(IgnoreFile(path="i"), profile.client)
             .decide(path, build_tree({path: file()}))
             .kept
         )
@@ -334,10 +346,12 @@ def test_clean_is_idempotent_and_has_no_double_slash(path: str) -> None:
     ["*\n!a/b", "a/*\n!a/b/c.json", "**/*.json\n!a/", "a\n!a/b/c.json\na", "*\n!**/x", "[^a]*"],
 )
 def test_a_listing_says_of_each_path_what_a_look_at_it_alone_says(
-    profile: Profile, lines: str
+    profile: Builder, lines: str
 ) -> None:
     root = build_tree({path: file() for path in ("a/b/c.json", "a/b/x", "a/d", "x", "e/f.json")})
-    rules = ContextFilter(read_ignore_file(lines.encode(), "i", profile.reader), profile)
+    rules = ContextFilter(
+        read_ignore_file(lines.encode(), "i", profile.client.reader), profile.client
+    )
     listed = list(rules.decisions(root))
     assert listed
     for path, node, decision in listed:

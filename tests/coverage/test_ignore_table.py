@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from imagegate.coverage.ignorefile import read_ignore_file
-from imagegate.coverage.profiles import find_profile
+from imagegate.coverage.building.profiles import find_profile
+from imagegate.coverage.sending.ignorefile import read_ignore_file
+from imagegate.coverage.sending.walk import ContextFilter
 from imagegate.coverage.tree import build_tree, file, lookup
-from imagegate.coverage.walk import ContextFilter
 from imagegate.errors import CoverageError
 
 COLUMNS = {
@@ -49,14 +49,14 @@ def test_a_path_fares_as_it_did_in_the_real_builder(
 ) -> None:
     root = build_tree({path: file(size=1), "Dockerfile": file(size=1)})
     builder = find_profile(profile)
-    ignore = read_ignore_file(patterns.encode(), ".dockerignore", builder.reader)
+    ignore = read_ignore_file(patterns.encode(), ".dockerignore", builder.client.reader)
 
     if measured == "ERROR":
         with pytest.raises(CoverageError, match=r"^\.dockerignore:\d+: "):
-            ContextFilter(ignore, builder).send(root)
+            ContextFilter(ignore, builder.client).send(root)
         return
 
-    chosen = ContextFilter(ignore, builder)
+    chosen = ContextFilter(ignore, builder.client)
     sent = chosen.send(root)
     node = lookup(sent, path)
     found = "dropped" if node is None else "EMPTY" if node.emptied else "kept"

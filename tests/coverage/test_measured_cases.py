@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from imagegate.coverage.build import Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.ignorefile import (
+from imagegate.coverage.building.build import Build, FilteredContext
+from imagegate.coverage.building.builder import Builder
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.building.profiles import PROFILES, profile_of_engine
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.sending.ignorefile import (
     NO_IGNORE_FILE,
     IgnoreFile,
-    candidates,
     read_ignore_file,
 )
-from imagegate.coverage.profiles import PROFILES, Profile, profile_of_engine
 from imagegate.coverage.tree import Context, Kind, Node, build_tree, file, link, walk
 from imagegate.errors import CoverageError
 
@@ -40,7 +40,7 @@ ROWS = [
 ]
 
 
-def the_profile(builder: str) -> Profile:
+def the_profile(builder: str) -> Builder:
     if builder == "buildx on 20.10":
         return profile_of_engine("buildx", "20.10.24")
     if builder == "buildkit":
@@ -60,11 +60,11 @@ def the_context(name: str, case: dict[str, Any]) -> Context:
     return Context(root=build_tree(entries), open=lambda path: io.BytesIO(contents[path]))
 
 
-def the_ignore_file(case: dict[str, Any], profile: Profile) -> IgnoreFile:
+def the_ignore_file(case: dict[str, Any], profile: Builder) -> IgnoreFile:
     ignores: dict[str, str] = case.get("ignores", {})
-    for path in candidates("Dockerfile", profile):
+    for path in profile.client.ignore_files("Dockerfile"):
         if path in ignores:
-            return read_ignore_file(ignores[path].encode(), path, profile.reader)
+            return read_ignore_file(ignores[path].encode(), path, profile.client.reader)
     return NO_IGNORE_FILE
 
 
@@ -77,7 +77,7 @@ def test_the_image_is_what_the_builder_made(case: dict[str, Any], builder: str) 
             Build(
                 dockerfile=parse_dockerfile(case["dockerfile"].encode(), "Dockerfile"),
                 dockerfile_path="Dockerfile",
-                profile=profile,
+                builder=profile,
                 main=FilteredContext(
                     context=the_context(case["context"], case),
                     ignore=the_ignore_file(case, profile),

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from imagegate.coverage.build import Build, Evaluation, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.ignorefile import NO_IGNORE_FILE, candidates, read_ignore_file
+from imagegate.coverage.building.build import Build, Evaluation, FilteredContext
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.building.profiles import PROFILES, find_profile
 from imagegate.coverage.outcome import Asset, AssetVerdict, Outcome
-from imagegate.coverage.profiles import PROFILES, find_profile
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.sending.ignorefile import NO_IGNORE_FILE, read_ignore_file
+from imagegate.coverage.sending.walk import ContextFilter
 from imagegate.coverage.tree import Context, build_tree, file, link, lookup, walk
 from imagegate.coverage.verdict import judge
-from imagegate.coverage.walk import ContextFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,14 +48,14 @@ def a_build(
         entries |= {path: link(target) for path, target in (more or {}).items()}
         rules = NO_IGNORE_FILE
         if lines is not None:
-            rules = read_ignore_file(lines.encode(), ".dockerignore", profile.reader)
+            rules = read_ignore_file(lines.encode(), ".dockerignore", profile.client.reader)
         context = Context(root=build_tree(entries), open=lambda _path: io.BytesIO(), name=name)
         return FilteredContext(context=context, ignore=rules)
 
     return Build(
         dockerfile=parse_dockerfile(dockerfile.encode(), "Dockerfile"),
         dockerfile_path="Dockerfile",
-        profile=profile,
+        builder=profile,
         main=filtered(files, ignore, links, ""),
         named={
             name: filtered(paths, lines, None, name)
@@ -86,7 +86,7 @@ def verdict_on(
 def kept(ignore: str, path: str, builder: str = "buildkit", *, others: Sequence[str] = ()) -> bool:
     profile = find_profile(builder)
     rules = ContextFilter(
-        read_ignore_file(ignore.encode(), ".dockerignore", profile.reader), profile
+        read_ignore_file(ignore.encode(), ".dockerignore", profile.client.reader), profile.client
     )
     root: Node = rules.send(build_tree({name: file() for name in (path, *others)}))
     return lookup(root, path) is not None
@@ -287,9 +287,11 @@ def test_an_ignore_file_does_not_filter_copies_from_a_stage(report: str, builder
     ],
 )
 def test_an_ignore_file_of_the_dockerfiles_own_wins(report: str) -> None:
-    read = candidates("docker/app.Dockerfile", find_profile("buildkit"))
+    read = find_profile("buildkit").client.ignore_files("docker/app.Dockerfile")
     assert read == ("docker/app.Dockerfile.dockerignore", ".dockerignore"), report
-    assert candidates("docker/app.Dockerfile", find_profile("classic")) == (".dockerignore",)
+    assert find_profile("classic").client.ignore_files("docker/app.Dockerfile") == (
+        ".dockerignore",
+    )
 
 
 @pytest.mark.parametrize("builder", ALL)

@@ -23,22 +23,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from imagegate.coverage.build import Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.profiles import (
+from imagegate.coverage.building.build import Build, FilteredContext
+from imagegate.coverage.building.builder import Builder as Known
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.building.profiles import (
     BUILDAH,
     BUILDAH_128,
     BUILDKIT,
     BUILDKIT_20,
     CLASSIC,
     CLASSIC_20,
-    Profile,
 )
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.tree import Kind, Node, walk
 from imagegate.errors import CoverageError
-from imagegate.usecases.context_files import read_context
 from imagegate.usecases.coverage import Request, check_coverage, ignore_for
+from imagegate.usecases.covering.contexts import read_context
 from tests.coverage.drawing import Case, a_case
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Builder:
     """A real builder; what it stores between builds lies in `storage`; `said` is its last words."""
 
     name: str
-    profile: Profile
+    profile: Known
 
     def __init__(self, storage: Path) -> None:
         self._storage = storage
@@ -262,7 +262,7 @@ def builders() -> list[type[Builder]]:
 # -- comparing
 
 
-def predict(case: Case, context: Path, profile: Profile) -> Tree | str | None:
+def predict(case: Case, context: Path, profile: Known) -> Tree | str | None:
     """Return the predicted tree, ``None`` for a failing build, or why it is not known."""
     request = Request(dockerfiles=(context / "Dockerfile",), context=context)
     try:
@@ -270,7 +270,7 @@ def predict(case: Case, context: Path, profile: Profile) -> Tree | str | None:
             Build(
                 dockerfile=parse_dockerfile((context / "Dockerfile").read_bytes(), "Dockerfile"),
                 dockerfile_path="Dockerfile",
-                profile=profile,
+                builder=profile,
                 main=FilteredContext(
                     context=read_context(context),
                     ignore=ignore_for(request, context / "Dockerfile", profile),

@@ -6,19 +6,20 @@ import io
 
 import pytest
 
-from imagegate.coverage.build import Build, FilteredContext
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.evaluate import evaluate
-from imagegate.coverage.profiles import BUILDKIT, PROFILES, Profile
+from imagegate.coverage.building.build import Build, FilteredContext
+from imagegate.coverage.building.builder import Builder
+from imagegate.coverage.building.evaluate import evaluate
+from imagegate.coverage.building.profiles import BUILDKIT, PROFILES
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.tree import Context, Node, build_tree, file, link, lookup
 
 
-def image_tree(text: str, profile: Profile = BUILDKIT) -> Node:
+def image_tree(text: str, profile: Builder = BUILDKIT) -> Node:
     root = build_tree({"r/t": file(), "links/short": link("/r")})
     done = evaluate(
         Build(
             dockerfile=parse_dockerfile(text.encode(), "D"),
-            profile=profile,
+            builder=profile,
             main=FilteredContext(context=Context(root=root, open=lambda _path: io.BytesIO())),
         )
     )
@@ -47,7 +48,7 @@ def test_a_command_makes_uncertain_what_it_may_change(before: str, run: str, cer
 @pytest.mark.parametrize(
     "source", ["/out/", "/out", "/out/*", "/out/sub", "/out/new"], ids=lambda source: source
 )
-def test_what_a_stage_may_hold_too_may_lie_over_what_is_here(profile: Profile, source: str) -> None:
+def test_what_a_stage_may_hold_too_may_lie_over_what_is_here(profile: Builder, source: str) -> None:
     tree = image_tree(
         "FROM scratch AS build\nCOPY links/ /out/sub/\nRUN make\n"
         f"FROM scratch\nCOPY r /r/\nCOPY --from=build {source} /r/\n",
@@ -59,7 +60,7 @@ def test_what_a_stage_may_hold_too_may_lie_over_what_is_here(profile: Profile, s
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
-def test_a_base_that_nobody_knows_may_hold_more_than_was_copied(profile: Profile) -> None:
+def test_a_base_that_nobody_knows_may_hold_more_than_was_copied(profile: Builder) -> None:
     tree = image_tree(
         "FROM unknown AS build\nCOPY links/ /out/\n"
         "FROM scratch\nCOPY r /r/\nCOPY --from=build /out/ /r/\n",
@@ -73,7 +74,7 @@ def test_a_base_that_nobody_knows_may_hold_more_than_was_copied(profile: Profile
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
-def test_what_is_copied_behind_the_doubt_is_certain(profile: Profile) -> None:
+def test_what_is_copied_behind_the_doubt_is_certain(profile: Builder) -> None:
     tree = image_tree(
         "FROM unknown AS build\nRUN make\nFROM scratch\nCOPY --from=build /out/ /\nCOPY r/ /r/\n",
         profile,

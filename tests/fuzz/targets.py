@@ -17,9 +17,9 @@ from imagegate.catalog.loader import Loader
 from imagegate.catalog.requirements import broken_requirements, installed
 from imagegate.catalog.startup import module_path
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
-from imagegate.coverage.dockerfile import parse_dockerfile
-from imagegate.coverage.ignorefile import compile_rules, read_ignore_file
-from imagegate.coverage.profiles import PROFILES
+from imagegate.coverage.building.profiles import PROFILES
+from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.sending.ignorefile import compile_rules, read_ignore_file
 from imagegate.errors import ImagegateError
 from imagegate.lock.pathindex import decode_index, encode_index
 from imagegate.oci.documents import ImageConfig, Index, Manifest, parse_document
@@ -108,7 +108,8 @@ def _ignore(content: bytes) -> None:
     for profile in PROFILES.values():
         try:
             compile_rules(
-                read_ignore_file(content, ".dockerignore", profile.reader), profile.grammar
+                read_ignore_file(content, ".dockerignore", profile.client.reader),
+                profile.client.grammar,
             )
         except ImagegateError:
             continue

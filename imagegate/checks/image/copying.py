@@ -66,7 +66,7 @@ def judge_context(copying: Copying) -> CheckReport:
 
 
 def _builder(copying: Copying, judgement: Judgement) -> str:
-    builder = judgement.build.profile.title
+    builder = judgement.build.builder.title
     return f"`{copying.dockerfile}` with {builder} ({copying.why}); lines are those of the rendered file"
 
 

@@ -1,0 +1,1 @@
+"""Go's own rules, which every builder inherits: ``path/filepath`` and ``regexp``."""

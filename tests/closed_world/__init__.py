@@ -1,0 +1,1 @@
+"""Every known form of an image that runs something else than base and lock, as one table."""
