@@ -59,7 +59,7 @@ def read_json(
             object_pairs_hook=_unique,
             parse_constant=_no_constant,
             parse_float=_finite,
-            parse_int=_whole,
+            parse_int=int if own else _whole,
         )
         if not own and _SURROGATE.search(content):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
