@@ -7,10 +7,12 @@ that every reader is on the way. Only the resolver is left out: the wheels of a 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from imagegate.catalog.watched import watched_place
 from imagegate.coverage.copying import Copying
 from imagegate.lock import LockedAsset, LockedWheel, LockParts, decode_lock, encode_lock
 from imagegate.oci.digest import Digest
@@ -26,7 +28,7 @@ from imagegate.workspace import RecipeState
 from tests.images import BuiltImage, Content, ImageBuilder, Layer, tar, write_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from imagegate.checks.image.evidence import Evidence
@@ -39,6 +41,13 @@ TODAY = date(2026, 3, 1)
 COMPOSED = Copying(nothing_because="no Dockerfile takes part: the image is composed")
 _ASSET = b"{{ messages }}"
 _ASSET_PATH = "usr/share/models/m/chat_template.jinja"
+
+
+_FILLER = re.compile(r"[\w@%+=:,.~^-]+(?:/[\w@%+=:,.~^-]+)*")
+
+
+def _pairs(layer: Layer) -> Iterable[tuple[str, Content]]:
+    return layer.items() if isinstance(layer, dict) else layer
 
 
 def dist(
@@ -86,6 +95,9 @@ class Case:
         locked: wheels of the lock by ``name==version``, each with the files that it installs.
         requested: lines of requirements.in.
         steps: history of the added layers.
+        closed: whether the added files that lie in no watched place have to be explained too;
+            else the recipe takes them upon itself.
+        allow: added paths in watched places that the recipe names in full.
     """
 
     base: dict[str, Content] = field(default_factory=dict)
@@ -99,6 +111,21 @@ class Case:
     interpreter: str = "/usr/bin/python3"
     python: str = "3.12"
     skip: tuple[str, ...] = ()
+    closed: bool = False
+    allow: tuple[str, ...] = ()
+
+    def _allowed(self) -> str:
+        """Explain the files that a test adds to try something else with them."""
+        if self.closed:
+            return ""
+        paths = (path for layer in self.added for path, _ in _pairs(layer))
+        return "".join(
+            f'[[layer.allow]]\npattern = "/{path}"\nreason = "the test brings it"\n'
+            for path in dict.fromkeys(paths)
+            if path not in self.base
+            and _FILLER.fullmatch(path)
+            and (path in self.allow or not watched_place(path))
+        )
 
     def images(self) -> tuple[BuiltImage, BuiltImage]:
         """The base and the image that stands on it."""
@@ -141,6 +168,7 @@ class Case:
             models = ["m"]
             target = "/usr/share/models/{{model}}"
             {self.recipe.replace("BASE_DIGEST", base.digest)}
+            {self._allowed()}
         """
         recipe = parse_recipe("case", text, "image.toml")
         asset = LockedAsset(
