@@ -33,7 +33,7 @@ __all__ = [
 
 # sections that say how an image is judged or told of, not what it is made of
 _JUDGED_BY: dict[str, Any] = {
-    **dict.fromkeys(("pins", "denied", "toolchain", "waivers"), True),
+    **dict.fromkeys(("pins", "denied", "toolchain", "serve", "waivers"), True),
     "layer": {"allow", "debian"},
     "config": {"users"},
 }
@@ -63,11 +63,15 @@ class Recipe:
         What launchers are told and how the image is judged is left out: it does not change the
         image, so that a waiver or a pin needs no new lock.
         """
+        return Digest.of(canonical_json(self.made_of))
+
+    @property
+    def made_of(self) -> dict[str, Any]:
+        """What the recipe says of what the image is made of: what its digest is over."""
         # defaults are left out: a key that a later version knows changes no digest
-        document = self.document.model_dump(
+        return self.document.model_dump(
             mode="json", by_alias=True, exclude=_NOT_MADE_OF, exclude_defaults=True
         )
-        return Digest.of(canonical_json(document))
 
     @property
     def policy(self) -> Digest:

@@ -23,7 +23,7 @@ GIB_PER_JOB = 5.16
 
 Name = Annotated[str, Field(pattern=_NAME)]
 Text = Annotated[str, Field(min_length=1)]
-Path = Annotated[str, Field(pattern=r"^/[^\0]*$")]
+Path = Annotated[str, Field(pattern=r"^/\S*$")]
 Gib = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

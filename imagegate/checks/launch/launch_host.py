@@ -53,6 +53,7 @@ def _capabilities(evidence: LaunchEvidence, node: NodeFacts, findings: Findings)
                 for op, number in re.findall(r"driver([<>=]+)(\d+)", part)
             )
             for part in demand.split()
+            if "driver" in part
         )
         if not met:
             findings.note("require-cuda", node.name,
