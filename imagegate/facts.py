@@ -34,6 +34,8 @@ class Distribution:
         recorded: whether it has a ``RECORD`` or, for eggs, an installed-files list.
         linked: the ``.egg-link`` or ``.pth`` of the site directory that brings it in from outside,
             ``""`` for one that lies in the site directory.
+        license: ``License-Expression``, else a ``License`` of one line, else its ``License ::``
+            classifiers, one after the other with semicolons.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Distribution:
     direct_url: str = ""
     recorded: bool = True
     linked: str = ""
+    license: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -114,9 +117,10 @@ class ElfFile:
         needed: ``DT_NEEDED`` in order, verbatim.
         rpath: ``DT_RPATH``, verbatim.
         runpath: ``DT_RUNPATH``, verbatim.
-        requires: file and version (``libc.so.6 GLIBC_2.34``), of each series the highest.
+        requires: file and version (``libc.so.6 GLIBC_2.34``), of each series the highest; ``None``
+            for a file of a locked base, of which this is not kept.
         provides: versions that it defines, of each series the highest.
-        build_id: hex of the GNU build id.
+        build_id: hex of the GNU build id, ``None`` likewise.
         unread: why its tables could not be read, ``""`` where they were.
     """
 
@@ -126,9 +130,9 @@ class ElfFile:
     needed: tuple[str, ...] = ()
     rpath: str = ""
     runpath: str = ""
-    requires: tuple[str, ...] = ()
+    requires: tuple[str, ...] | None = None
     provides: tuple[str, ...] = ()
-    build_id: str = ""
+    build_id: str | None = None
     unread: str = ""
 
 
@@ -159,7 +163,8 @@ class LoaderFile:
 
     Attributes:
         path: the file.
-        lines: what it says without comments and empty lines; the cache is not taken apart.
+        lines: what it says without comments and empty lines; of the cache each name and the
+            file that is loaded for it.
     """
 
     path: str
@@ -171,7 +176,8 @@ class StartupFile:
     """A file that a Python interpreter obeys when it starts (module ``site``).
 
     Attributes:
-        path: a ``.pth`` in a site directory, or a ``sitecustomize`` or ``usercustomize``.
+        path: a ``.pth``, a ``._pth``, or a ``sitecustomize`` or ``usercustomize`` of any form,
+            wherever it lies: whether its folder is searched is not asked here.
         code: lines that are executed; one line naming the module where the file is one.
         inserts: lines that are put on ``sys.path``.
         sha256: hex SHA-256 of the file.
@@ -185,17 +191,22 @@ class StartupFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Interpreter:
-    """A Python interpreter or virtual environment.
+    """A Python interpreter, a virtual environment, or the ``site`` of a standard library.
 
     Attributes:
-        path: the program ``bin/pythonX.Y``, or the ``pyvenv.cfg``.
+        path: the program ``bin/pythonX.Y``, the ``pyvenv.cfg``, or the ``site.py``.
         python: ``major.minor`` where the path tells.
         system_sites: whether a virtual environment sees its interpreter's site directories.
+        home: folder of the interpreter that a virtual environment was made with, verbatim.
+        folder: of a ``site.py`` how it names site directories: ``site-packages``, or
+            ``dist-packages`` as Debian's does outside virtual environments.
     """
 
     path: str
     python: str = ""
     system_sites: bool = False
+    home: str = ""
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -223,17 +234,20 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All facts of a tree, each list in its natural order."""
+    """All facts of a tree, each set in its natural order; a set that was not read is ``None``.
 
-    sites: tuple[SiteDirectory, ...] = ()
-    distributions: tuple[Distribution, ...] = ()
-    remnants: tuple[MetadataRemnant, ...] = ()
-    contradictions: tuple[RecordContradiction, ...] = ()
-    native: tuple[NativeReading, ...] = ()
-    links: tuple[LibraryLink, ...] = ()
-    elf: tuple[ElfFile, ...] = ()
-    packages: tuple[SystemPackage, ...] = ()
-    loader: tuple[LoaderFile, ...] = ()
-    startup: tuple[StartupFile, ...] = ()
-    interpreters: tuple[Interpreter, ...] = ()
-    checkouts: tuple[Checkout, ...] = ()
+    No set has a default: whoever makes facts says of each what was read.
+    """
+
+    sites: tuple[SiteDirectory, ...]
+    distributions: tuple[Distribution, ...]
+    remnants: tuple[MetadataRemnant, ...]
+    contradictions: tuple[RecordContradiction, ...] | None
+    native: tuple[NativeReading, ...]
+    links: tuple[LibraryLink, ...]
+    elf: tuple[ElfFile, ...]
+    packages: tuple[SystemPackage, ...]
+    loader: tuple[LoaderFile, ...]
+    startup: tuple[StartupFile, ...]
+    interpreters: tuple[Interpreter, ...]
+    checkouts: tuple[Checkout, ...]

@@ -1,58 +1,167 @@
-"""File trees to facts: declared files, a parser each."""
+"""File trees to facts: a catalog for each kind, declared once."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import hashlib
+import json
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
-from imagegate.catalog import checkouts, elf, loader, native, python, startup, system
+from imagegate.catalog import checkouts, distributions, elf, loader, native, python, startup, system
 from imagegate.catalog.collect import Collector
-from imagegate.facts import Distribution, Facts, MetadataRemnant
-from imagegate.oci.tar import Kind
+from imagegate.catalog.declaration import (
+    Catalog,
+    Reading,
+    all_of_both,
+    of_base_alone,
+    where_there,
+    where_untouched,
+)
+from imagegate.facts import (
+    Checkout,
+    Distribution,
+    ElfFile,
+    Facts,
+    Interpreter,
+    LibraryLink,
+    LoaderFile,
+    MetadataRemnant,
+    NativeReading,
+    RecordContradiction,
+    SiteDirectory,
+    StartupFile,
+    SystemPackage,
+)
+from imagegate.rootfs import FileTree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from imagegate.catalog.collect import Interest
-    from imagegate.facts import ElfFile, RecordContradiction
-    from imagegate.rootfs import FileTree, Node
+
+CATALOGS: tuple[Catalog[Any], ...] = (
+    Catalog(
+        name="sites",
+        fact=SiteDirectory,
+        revision=1,
+        read=lambda reading: reading.sites,
+        merge=all_of_both,
+    ),
+    Catalog(
+        name="distributions",
+        fact=Distribution,
+        revision=2,
+        wants=python.INTERESTS,
+        read=distributions.installed,
+        merge=distributions.merged,
+    ),
+    Catalog(
+        name="remnants",
+        fact=MetadataRemnant,
+        revision=1,
+        read=distributions.remnants,
+        merge=where_there,
+    ),
+    Catalog(
+        name="contradictions",
+        fact=RecordContradiction,
+        revision=1,
+        # every file that a RECORD names has to have been read: see :func:`ownership`
+        read=lambda _: None,
+        merge=of_base_alone,
+    ),
+    Catalog(
+        name="native",
+        fact=NativeReading,
+        revision=1,
+        wants=native.INTERESTS,
+        forms=native.FORMS,
+        read=lambda reading: native.readings(reading.collector, reading.nodes),
+        merge=where_untouched,
+    ),
+    Catalog(
+        name="links",
+        fact=LibraryLink,
+        revision=1,
+        read=lambda reading: native.links(reading.tree, reading.nodes),
+        merge=native.merged_links,
+    ),
+    Catalog(
+        name="elf",
+        fact=ElfFile,
+        revision=1,
+        wants=elf.INTERESTS,
+        # what a base's own files need of each other is its own affair
+        unlocked=frozenset({"requires", "build_id"}),
+        read=lambda reading: elf.elf_files(
+            reading.tree,
+            reading.collector,
+            reading.nodes,
+            reading.known.elf if reading.known is not None else (),
+        ),
+        merge=where_untouched,
+    ),
+    Catalog(
+        name="packages",
+        fact=SystemPackage,
+        revision=1,
+        wants=system.INTERESTS,
+        read=lambda reading: system.packages(reading.collector, reading.nodes),
+        merge=where_untouched,
+    ),
+    Catalog(
+        name="loader",
+        fact=LoaderFile,
+        revision=2,
+        wants=loader.INTERESTS,
+        read=lambda reading: loader.loader_files(reading.collector, reading.nodes),
+        merge=where_untouched,
+    ),
+    Catalog(
+        name="startup",
+        fact=StartupFile,
+        revision=2,
+        wants=startup.STARTUP_INTERESTS,
+        read=lambda reading: reading.startup,
+        merge=where_untouched,
+    ),
+    Catalog(
+        name="interpreters",
+        fact=Interpreter,
+        revision=2,
+        wants=startup.INTERPRETER_INTERESTS,
+        read=lambda reading: startup.interpreters(reading.collector, reading.nodes),
+        merge=where_untouched,
+    ),
+    Catalog(
+        name="checkouts",
+        fact=Checkout,
+        revision=1,
+        wants=checkouts.INTERESTS,
+        read=lambda reading: checkouts.checkouts(
+            reading.tree,
+            reading.collector,
+            reading.nodes,
+            {one.path: one for one in reading.known.checkouts} if reading.known else None,
+        ),
+        merge=checkouts.merged,
+    ),
+)
+
+
+def revision_of(catalogs: Collection[Catalog[Any]]) -> str:
+    """Return the revision of some catalogs: short, and another for every other declaration."""
+    declared = json.dumps([catalog.declared() for catalog in catalogs], sort_keys=True)
+    return hashlib.sha256(declared.encode()).hexdigest()[:16]
+
+
+# what a lock says of the facts that it holds
+REVISION = revision_of(CATALOGS)
 
 
 def new_collector(*more: Interest) -> Collector:
     """Make a collector that keeps what all catalogs need, and what `more` asks for."""
-    return Collector(
-        (
-            *python.INTERESTS,
-            *native.INTERESTS,
-            *elf.INTERESTS,
-            *system.INTERESTS,
-            *loader.INTERESTS,
-            *startup.INTERESTS,
-            *checkouts.INTERESTS,
-            *more,
-        )
-    )
-
-
-def ownership(
-    tree: FileTree, collector: Collector, facts: Facts
-) -> tuple[Mapping[str, str], tuple[RecordContradiction, ...]]:
-    """Say who owns each recorded file, and where RECORD and file disagree.
-
-    What a Python distribution records is its own, also where a Debian package brought it.
-
-    Args:
-        tree: the merged tree.
-        collector: made with :data:`imagegate.catalog.system.OWNERSHIP_INTERESTS`.
-        facts: what was read out of the tree.
-    """
-    owners, contradictions = python.ownership(tree, collector, facts.distributions)
-    return {**system.ownership(tree, collector, facts.packages), **owners}, contradictions
-
-
-def locked_facts(facts: Facts) -> Facts:
-    """Leave out what nobody asks of a base: what its own files need is its own affair."""
-    return replace(facts, elf=tuple(replace(file, requires=(), build_id="") for file in facts.elf))
+    return Collector([*(want for catalog in CATALOGS for want in catalog.wants), *more])
 
 
 def read_facts(
@@ -69,81 +178,68 @@ def read_facts(
         paths: all paths of the tree, or those that the added layers touched.
         known: the base's facts, where its layers were not read.
     """
-    locked = {pin.path: pin for pin in known.distributions} if known is not None else {}
-    nodes = [node for node in (tree.get(path) for path in paths) if node is not None]
-    present = [node.path for node in nodes]
-    sites = python.sites(present)
-    distributions: list[Distribution] = []
-    remnants: list[MetadataRemnant] = []
-    for site in sites:
-        for path in python.metadata_directories(present, site.path):
-            read = python.read_distribution(tree, collector, path, site.path, locked.get(path))
-            if isinstance(read, Distribution):
-                distributions.append(read)
-            else:
-                remnants.append(read)
-    started = startup.startup_files(collector, nodes)
-    for site in sites:
-        own = {pin.name for pin in distributions if pin.site == site.path}
-        for folder, linked in python.linked_folders(tree, collector, site.path, present, started):
-            for path in python.metadata_directories(present, folder):
-                read = python.read_distribution(tree, collector, path, site.path, locked.get(path))
-                # what lies in the site directory itself is found first
-                if isinstance(read, Distribution) and read.name not in own:
-                    own.add(read.name)
-                    distributions.append(replace(read, linked=linked))
-    read_already = {pin.path for pin in distributions}
-    distributions += [
-        pin for pin in _relinked(tree, collector, present, known) if pin.path not in read_already
-    ]
-    return Facts(
-        sites=sites,
-        distributions=tuple(sorted(distributions)),
-        remnants=tuple(sorted(remnants)),
-        native=native.readings(collector, nodes),
-        links=native.links(tree, nodes),
-        elf=tuple(
-            sorted([*elf.elf_files(collector, nodes), *_linked_elf(tree, collector, nodes, known)])
-        ),
-        packages=system.packages(collector, nodes),
-        loader=loader.loader_files(collector, nodes),
-        startup=started,
-        interpreters=startup.interpreters(collector, nodes),
-        checkouts=checkouts.checkouts(
-            tree,
-            collector,
-            nodes,
-            {one.path: one for one in known.checkouts} if known is not None else None,
-        ),
+    nodes = tuple(node for node in map(tree.get, paths) if node is not None)
+    reading = Reading(tree=tree, collector=collector, nodes=nodes, known=known)
+    return _facts({catalog.name: catalog.read(reading) for catalog in CATALOGS})
+
+
+def no_facts() -> Facts:
+    """Return the facts of an empty tree, which was read to its end."""
+    return replace(read_facts(FileTree(), Collector(()), ()), contradictions=())
+
+
+def merge_facts(base: Facts, added: Facts, tree: FileTree, *, is_prefix: bool) -> Facts:
+    """Combine the base's facts with those of the added layers, as the merged tree has them.
+
+    Args:
+        base: facts of the locked base.
+        added: facts of what the layers on it touched.
+        tree: the merged tree.
+        is_prefix: whether the base lies below; else `added` was read of the whole image.
+    """
+    if not is_prefix:
+        return added
+    return _facts(
+        {
+            catalog.name: catalog.merge(
+                getattr(base, catalog.name) or (), getattr(added, catalog.name) or (), tree
+            )
+            for catalog in CATALOGS
+        }
     )
 
 
-def _relinked(
-    tree: FileTree, collector: Collector, touched: Collection[str], known: Facts | None
-) -> list[Distribution]:
-    """Read those distributions again that lie outside and whose metadata a layer wrote."""
-    found = []
-    for pin in known.distributions if known is not None else ():
-        if pin.linked and any(
-            path == pin.path or path.startswith(f"{pin.path}/") for path in touched
-        ):
-            read = python.read_distribution(tree, collector, pin.path, pin.site, pin)
-            if isinstance(read, Distribution):
-                found.append(replace(read, linked=pin.linked))
-    return found
+def locked_facts(facts: Facts) -> Facts:
+    """Leave out what nobody asks of a base."""
+    return _facts(
+        {
+            catalog.name: found
+            if (found := getattr(facts, catalog.name)) is None or not catalog.unlocked
+            else tuple(replace(fact, **dict.fromkeys(catalog.unlocked)) for fact in found)
+            for catalog in CATALOGS
+        }
+    )
 
 
-def _linked_elf(
-    tree: FileTree, collector: Collector, nodes: Collection[Node], known: Facts | None
-) -> list[ElfFile]:
-    """Take over what is known of a base's file where a layer gave it one more name."""
-    unread = [n for n in nodes if n.kind is Kind.FILE and not collector.has_read(n)]
-    if not unread or known is None:
-        return []
-    located = ((tree.below(file.path), file) for file in known.elf)
-    by_content = {node.sha256: file for node, file in located if node is not None}
-    return [
-        replace(by_content[node.sha256], path=node.path)
-        for node in unread
-        if node.sha256 in by_content
-    ]
+def _facts(sets: Mapping[str, Any]) -> Facts:
+    """Put sets together; a set that no catalog declares, or a catalog without a set, is a bug."""
+    return Facts(**sets)
+
+
+assert [field.name for field in fields(Facts)] == [catalog.name for catalog in CATALOGS]
+
+
+def ownership(
+    tree: FileTree, collector: Collector, facts: Facts
+) -> tuple[Mapping[str, str], tuple[RecordContradiction, ...]]:
+    """Say who owns each recorded file, and where RECORD and file disagree.
+
+    What a Python distribution records is its own, also where a Debian package brought it.
+
+    Args:
+        tree: the merged tree.
+        collector: made with :data:`imagegate.catalog.system.OWNERSHIP_INTERESTS`.
+        facts: what was read out of the tree.
+    """
+    owners, contradictions = python.ownership(tree, collector, facts.distributions)
+    return {**system.ownership(tree, collector, facts.packages), **owners}, contradictions

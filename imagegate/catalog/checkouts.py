@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.collect import Interest, WholeText
+from imagegate.catalog.declaration import where_untouched
 from imagegate.facts import Checkout
 from imagegate.oci.tar import Kind
 
@@ -46,6 +47,17 @@ def checkouts(
     folders = {match["folder"] for node in nodes if (match := _FILE.fullmatch(node.path))}
     found = (_read(tree, collector, folder, known or {}) for folder in sorted(folders))
     return tuple(checkout for checkout in found if checkout is not None)
+
+
+def merged(
+    base: tuple[Checkout, ...], added: tuple[Checkout, ...], tree: FileTree
+) -> tuple[Checkout, ...]:
+    """Take the base's copies that no layer touched, and all that were read.
+
+    One of which a layer wrote a branch alone was read anew, and its HEAD is the base's.
+    """
+    anew = {one.path for one in added}
+    return where_untouched((one for one in base if one.path not in anew), added, tree)
 
 
 def _read(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.collect import Interest
@@ -33,10 +33,10 @@ from imagegate.facts import ElfFile
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from imagegate.catalog.collect import Collector
-    from imagegate.rootfs import Node
+    from imagegate.rootfs import FileTree, Node
 
 # program headers of every linker in use lie in the first pages
 _HEAD = 64 << 10
@@ -365,10 +365,29 @@ def read_elf(collector: Collector, node: Node) -> ElfFile | None:
     )
 
 
-def elf_files(collector: Collector, nodes: Iterable[Node]) -> tuple[ElfFile, ...]:
-    """Read every program and library among some files of a tree."""
-    found = (read_elf(collector, node) for node in nodes if node.kind is Kind.FILE)
-    return tuple(sorted(elf for elf in found if elf is not None))
+def elf_files(
+    tree: FileTree, collector: Collector, nodes: Collection[Node], known: Collection[ElfFile] = ()
+) -> tuple[ElfFile, ...]:
+    """Read every program and library among some files of a tree.
+
+    Args:
+        tree: the merged tree.
+        collector: holds what was kept of the layers that were read.
+        nodes: the files.
+        known: what a lock says of the base's files: a layer may give one of them one more name.
+    """
+    files = [node for node in nodes if node.kind is Kind.FILE]
+    found = [elf for node in files if (elf := read_elf(collector, node)) is not None]
+    unread = [node for node in files if not collector.has_read(node)] if known else []
+    if unread:
+        located = ((tree.below(file.path), file) for file in known)
+        by_content = {node.sha256: file for node, file in located if node is not None}
+        found += [
+            replace(by_content[node.sha256], path=node.path)
+            for node in unread
+            if node.sha256 in by_content
+        ]
+    return tuple(sorted(found))
 
 
 INTERESTS = (Interest(name="elf", magic=MAGIC, keep=ElfTables),)

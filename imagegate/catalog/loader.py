@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 CONFIG = "etc/ld.so.conf"
 PRELOAD = "etc/ld.so.preload"
 CACHE = "etc/ld.so.cache"
-_CONFIGS = re.compile(r"etc/ld\.so\.(?:conf|preload)|(?:.*/)?ld\.so\.conf\.d/[^/]+")
+_CONFIGS = re.compile(r"etc/ld\.so\.(?:conf|preload|cache)|(?:.*/)?ld\.so\.conf\.d/[^/]+")
 _INCLUDE_LIMIT = 64
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_BIG_ENDIAN = 3
 # glibc, sysdeps/x86_64/dl-hwcaps-subdirs.c; aarch64 has none
 _CAPABILITIES = {"x86-64": ("x86-64-v4", "x86-64-v3", "x86-64-v2")}
 # GNU triplets of the multiarch folders (Debian policy, "Multiarch")
@@ -33,16 +36,44 @@ INTERESTS = (Interest(name="loader", pattern=_CONFIGS, marks=("ld.so.",), keep=W
 
 
 def loader_files(collector: Collector, nodes: Iterable[Node]) -> tuple[LoaderFile, ...]:
-    """Read the loader's configuration; of its cache only the presence is told."""
+    """Read the loader's configuration and its cache."""
     found = []
     for node in nodes:
-        if node.path == CACHE:
-            found.append(LoaderFile(path=node.path, lines=("present",)))
-        elif _CONFIGS.fullmatch(node.path) and node.kind is not Kind.DIRECTORY:
+        if _CONFIGS.fullmatch(node.path) and node.kind is not Kind.DIRECTORY:
             content = collector.extract("loader", node)
-            lines = ("(not read)",) if content is None else tuple(_lines(content))
+            lines: tuple[str, ...] = ("(not read)",)
+            if content is not None:
+                lines = parse_cache(content) if node.path == CACHE else tuple(_lines(content))
             found.append(LoaderFile(path=node.path, lines=lines))
     return tuple(sorted(found))
+
+
+def parse_cache(content: bytes) -> tuple[str, ...]:
+    """Read the loader's cache: a line for each name, in its order, with the file and its level.
+
+    The form is glibc's own since 2.2 (elf/cache.c, ``struct cache_file_new``), behind an older
+    one where a distribution still writes that.
+    """
+    start = content.find(_CACHE_MAGIC)
+    try:
+        count, _, flags = struct.unpack_from("<IIB", content, start + len(_CACHE_MAGIC))
+        order = ">" if flags & 3 == _BIG_ENDIAN else "<"
+        (count,) = struct.unpack_from(f"{order}I", content, start + len(_CACHE_MAGIC))
+        if start < 0 or start + 48 + 24 * count > len(content):
+            return ("(not read)",)
+        found = []
+        for at in range(start + 48, start + 48 + 24 * count, 24):
+            _, key, value, _, level = struct.unpack_from(f"{order}IIIIQ", content, at)
+            name, path = (_text_at(content, start + offset) for offset in (key, value))
+            found.append(f"{name} {path}" + (f" level {level:x}" if level else ""))
+    except struct.error:
+        return ("(not read)",)
+    return tuple(found)
+
+
+def _text_at(content: bytes, offset: int) -> str:
+    end = content.find(b"\0", offset)
+    return content[offset : max(end, offset)].decode("utf-8", "replace")
 
 
 def _lines(content: bytes) -> Iterator[str]:

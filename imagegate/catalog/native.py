@@ -63,6 +63,11 @@ class EmbeddedVersions:
         return b"".join(b"%d %s\n" % (index, value) for index, value in self._found)
 
 
+# what is looked for in the files above
+FORMS = (
+    *(f"{text.library.pattern} {text.component} {text.pattern.pattern!r}" for text in EMBEDDED),
+    *(f"{source.pattern.pattern} {source.component} {source.source}" for source in SOURCES),
+)
 INTERESTS = (
     Interest(name="native text", pattern=TEXTS, marks=TEXT_MARKS, keep=WholeText),
     Interest(name="versions", pattern=LIBRARY, marks=(".so",), keep=EmbeddedVersions),
@@ -91,6 +96,15 @@ def links(tree: FileTree, nodes: Iterable[Node]) -> tuple[LibraryLink, ...]:
             if node.kind is Kind.SYMLINK and LIBRARY.fullmatch(node.path)
         )
     )
+
+
+def merged_links(
+    base: tuple[LibraryLink, ...], added: tuple[LibraryLink, ...], tree: FileTree
+) -> tuple[LibraryLink, ...]:
+    """Follow the base's links again: a layer may have moved what stands at their end."""
+    here = [node for link in base if (node := tree.get(link.path)) is not None]
+    found = {link.path: link for link in (*links(tree, here), *added)}
+    return tuple(found[path] for path in sorted(found))
 
 
 def is_watched(path: str) -> bool:

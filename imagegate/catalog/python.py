@@ -68,6 +68,9 @@ INTERESTS = (
     _in_folder("entry points", _DIST_INFO, "entry_points.txt"),
     _in_folder("wheel", _DIST_INFO, "WHEEL"),
     Interest(name="egg link", pattern=_EGG_LINK, marks=(".egg-link",), keep=WholeText),
+)
+# what checks compare of added layers, beyond the facts
+CONTENTS = (
     Interest(
         name="launcher",
         pattern=re.compile(r"(?:.*/)?bin/[^/]+"),
@@ -159,7 +162,18 @@ def read_distribution(
         requires_python=str(message.get("Requires-Python", "")).strip(),
         direct_url=direct_url,
         recorded=recorded,
+        license=_license(message),
     )
+
+
+def _license(message: Message) -> str:
+    """Return what the metadata says of the licence (PEP 639, then the older fields)."""
+    expression = str(message.get("License-Expression", "")).strip()
+    text = str(message.get("License", "")).strip()
+    if expression or (text and "\n" not in text):
+        return expression or text
+    lines = (str(line).strip() for line in message.get_all("Classifier", ()))
+    return "; ".join(line for line in lines if line.startswith("License ::"))
 
 
 def linked_folders(

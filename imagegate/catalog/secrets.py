@@ -11,6 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.collect import Interest
+from imagegate.foreign.credentials import (
+    ADDRESS,
+    FORMS,
+    KEY,
+    KEY_ANCHOR,
+    find_credentials,
+    is_literal,
+    is_random,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,51 +28,7 @@ if TYPE_CHECKING:
 
 # longer than every form that is looked for, so that none is missed between two chunks
 _OVERLAP = 1024
-_FEWEST_DIFFERENT = 8
 _CONFIG_LIMIT = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
-    """One form of a credential: what it is, what it begins with, and the whole of it."""
-
-    what: str
-    anchor: bytes
-    pattern: re.Pattern[bytes]
-
-
-def _form(what: str, anchor: bytes, rest: bytes) -> _Form:
-    # a letter or digit before or behind would make it a part of something else
-    pattern = rb"(?<![0-9A-Za-z_-])(" + re.escape(anchor) + rest + rb")(?![0-9A-Za-z_-])"
-    return _Form(what=what, anchor=anchor, pattern=re.compile(pattern))
-
-
-_WORD = rb"[0-9A-Za-z]"
-_WIDE = rb"[0-9A-Za-z_-]"
-_FORMS = (
-    *(_form("GitHub token", b"gh%c_" % kind, _WORD + rb"{36}") for kind in b"pousr"),
-    _form("GitHub token", b"github_pat_", _WORD + rb"{22}_" + _WORD + rb"{59}"),
-    _form("GitLab token", b"glpat-", _WIDE + rb"{20,64}"),
-    _form("Hugging Face token", b"hf_", rb"[A-Za-z]{34}"),
-    _form("PyPI token", b"pypi-AgEIcHlwaS5vcmc", _WIDE + rb"{50,500}"),
-    _form("TestPyPI token", b"pypi-AgENdGVzdC5weXBpLm9yZw", _WIDE + rb"{50,500}"),
-    _form("npm token", b"npm_", _WORD + rb"{36}"),
-    _form("NVIDIA API key", b"nvapi-", _WIDE + rb"{64}"),
-    _form("Slack token", b"xoxb-", rb"[0-9]{8,}-[0-9A-Za-z-]{16,}"),
-    _form("Slack token", b"xoxp-", rb"[0-9]{8,}-[0-9A-Za-z-]{16,}"),
-    _form("model API key", b"sk-proj-", _WIDE + rb"{40,200}"),
-    _form("model API key", b"sk-ant-", _WIDE + rb"{80,200}"),
-    _form("AWS access key", b"AKIA", rb"[0-9A-Z]{16}"),
-    _form("AWS access key", b"ASIA", rb"[0-9A-Z]{16}"),
-    _form("Google API key", b"AIza", _WIDE + rb"{35}"),
-)
-_KEY_ANCHOR = b"-----BEGIN "
-# a header alone is what every TLS library holds; a key has lines of base64 behind it
-_KEY = re.compile(
-    rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----\s*?\r?\n"
-    rb"(?:[A-Za-z-]+: [^\n]*\r?\n)*(?:\r?\n)?[ \t]*[0-9A-Za-z+/=]{40,}"
-)
-_URL = re.compile(rb"[a-z][a-z0-9+.-]*://[^\s/:@'\"<>{}$]+:([^\s/@'\"<>{}$]+)@[^\s'\"<>{}$]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +54,7 @@ _PLACES = (
             r"|(?:.*/)?(?:sources\.list\.d|auth\.conf\.d|apt\.conf\.d)/[^/]+|(?:.*/)?\.git/config"
             r"|(?:.*/)?\.git-credentials|(?:.*/)?\.gitconfig|(?:.*/)direct_url\.json"
         ),
-        pattern=_URL,
+        pattern=ADDRESS,
     ),
     _Place(
         what="apt password",
@@ -124,11 +89,6 @@ _PLACES = (
         pattern=re.compile(rb"(hf_\w+)"),
     ),
 )
-# variables whose name says that their value is a credential
-_NAMED = re.compile(
-    r"(?P<name>[A-Z][A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|SECRET_KEY|API_KEY|ACCESS_KEY|AUTH_TOKEN"
-    r"|ACCESS_TOKEN|_TOKEN|PRIVATE_KEY))=(?P<value>\"[^\"]*\"|'[^']*'|\S+)"
-)
 
 
 class SecretSearch:
@@ -155,64 +115,33 @@ class SecretSearch:
         for place in self._places if self._config else ():
             assert self._config is not None
             for match in place.pattern.finditer(bytes(self._config)):
-                if _is_literal(match[1]):
+                if is_literal(match[1].decode("utf-8", "replace")):
                     self._found[place.what] = None
         return "\n".join(self._found).encode()
 
 
 def search(text: bytes) -> Iterator[str]:
     """Yield what kinds of credentials a text holds."""
-    for form in _FORMS:
+    for form in FORMS:
         # finding the anchor first is many times faster than trying the expression everywhere
         at = text.find(form.anchor)
         while at >= 0:
             match = form.pattern.match(text, at)
-            if match is not None and _is_random(match[1][len(form.anchor) :]):
+            if match is not None and is_random(match[1][len(form.anchor) :]):
                 yield form.what
                 break
             at = text.find(form.anchor, at + 1)
-    at = text.find(_KEY_ANCHOR)
+    at = text.find(KEY_ANCHOR)
     while at >= 0:
-        if _KEY.match(text, at):
+        if KEY.match(text, at):
             yield "private key"
             return
-        at = text.find(_KEY_ANCHOR, at + 1)
+        at = text.find(KEY_ANCHOR, at + 1)
 
 
 def search_text(text: str) -> Iterator[str]:
     """Yield what kinds of credentials a line of history or an environment variable holds."""
-    raw = text.encode("utf-8", "replace")
-    yield from search(raw)
-    if any(_is_literal(match[1]) for match in _URL.finditer(raw)):
-        yield "credentials in an address"
-    for match in _NAMED.finditer(text):
-        value = match["value"].strip("\"'")
-        if len(value) >= 8 and _is_literal(value.encode("utf-8", "replace")):
-            yield f"a value for `{match['name']}`"
-
-
-def _is_random(body: bytes) -> bool:
-    """Leave out examples: ``AKIAIOSFODNN7EXAMPLE``, ``ghp_xxxx…``, ``hf_AAAA…``."""
-    lowered = body.lower()
-    if any(word in lowered for word in (b"example", b"xxxxxx", b"123456789", b"abcdefgh")):
-        return False
-    return len(set(body)) >= _FEWEST_DIFFERENT
-
-
-def _is_literal(value: bytes) -> bool:
-    """Leave out what stands for a value: ``$TOKEN``, ``${TOKEN}``, ``<token>``, ``****``."""
-    text = value.strip(b"\"'")
-    if not text or text[:1] in (b"$", b"<", b"%", b"{") or len(set(text)) < 3:
-        return False
-    return text.lower() not in (
-        b"none",
-        b"null",
-        b"true",
-        b"false",
-        b"password",
-        b"token",
-        b"secret",
-    )
+    yield from (one.what for one in find_credentials(text))
 
 
 def interest(locked: Callable[[str], Node | None]) -> Interest:

@@ -21,29 +21,59 @@ if TYPE_CHECKING:
     from imagegate.facts import SiteDirectory
     from imagegate.rootfs import FileTree, Node
 
-_PTH = re.compile(r"(?:.*/)?python3(?:\.\d+)?t?/(?:site|dist)-packages/[^/]+\.pth")
-_CUSTOMIZE = re.compile(r"(?:.*/)?(?:site|user)customize(?:\.py|\.abi3\.so|\.so|/__init__\.py)")
+_PTH = re.compile(r"(?:.*/)?[^/]*\.pth")
+# read instead of all other rules by an interpreter beside which it lies (getpath.py, since 3.11)
+_UNDERSCORE_PTH = re.compile(r"(?:.*/)?[^/]*\._pth")
+_CUSTOMIZE = re.compile(r"(?:.*/)?(?:site|user)customize(?:/__init__)?(?:\.pyc?|(?:\.[\w-]+)?\.so)")
 _PROGRAM = re.compile(r"(?:.*/)?bin/python(?P<python>3\.\d+)t?")
 _VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
+_SITE_MODULE = re.compile(r"(?:.*/)?python(?P<python>3\.\d+)t?/site\.py")
+_HOME = re.compile(r"^\s*home\s*=[ \t]*(?P<home>.*?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_SHARES = re.compile(
+    r"^\s*include-system-site-packages\s*=\s*true\s*$", re.MULTILINE | re.IGNORECASE
+)
+# weights of models have the same suffix as path files, and gigabytes
+_PATH_FILE_LIMIT = 1 << 20
 # folders of a system's own interpreter; its site directories share both (Debian's site.py)
 _USER_PREFIX = "root/.local"
 SYSTEM_PREFIXES = ("usr/local", "usr")
 
-INTERESTS = (
+
+class PathFile:
+    """Keeps a file whole that is no larger than path files are, else nothing."""
+
+    def __init__(self, _path: str, size: int) -> None:
+        self._small = size <= _PATH_FILE_LIMIT
+        self._pieces: list[bytes] = []
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        """Take the next bytes."""
+        if self._small:
+            self._pieces.append(bytes(chunk))
+
+    def finish(self) -> bytes:
+        """Return the file's bytes; of a larger one a line that is executed, so that it counts."""
+        return b"".join(self._pieces) if self._small else b"import (not read)"
+
+
+STARTUP_INTERESTS = (
     Interest(
         name="startup",
-        pattern=re.compile(rf"{_PTH.pattern}|{_CUSTOMIZE.pattern}"),
-        marks=(".pth", "customize"),
-        keep=WholeText,
+        pattern=re.compile(rf"{_PTH.pattern}|{_UNDERSCORE_PTH.pattern}"),
+        marks=(".pth", "._pth"),
+        keep=PathFile,
     ),
+)
+INTERPRETER_INTERESTS = (
     Interest(name="venv", pattern=_VENV, marks=("pyvenv.cfg",), keep=WholeText),
+    Interest(name="site module", pattern=_SITE_MODULE, marks=("/site.py",), keep=WholeText),
 )
 
 
 def is_startup(path: str) -> bool:
     """Say whether an interpreter obeys a file of this path, if its folder is searched."""
-    if path.endswith(".pth"):
-        return _PTH.fullmatch(path) is not None
+    if path.endswith("pth"):
+        return (_PTH.fullmatch(path) or _UNDERSCORE_PTH.fullmatch(path)) is not None
     return "customize" in path and _CUSTOMIZE.fullmatch(path) is not None
 
 
@@ -54,7 +84,7 @@ def startup_files(collector: Collector, nodes: Iterable[Node]) -> tuple[StartupF
         if node.kind is Kind.DIRECTORY or not is_startup(node.path):
             continue
         content = collector.extract("startup", node)
-        if node.path.endswith(".pth"):
+        if node.path.endswith("pth"):
             code, inserts = parse_pth(content)
         else:
             code, inserts = (f"import {_module(node.path)}",), ()
@@ -87,7 +117,7 @@ def _module(path: str) -> str:
 
 
 def interpreters(collector: Collector, nodes: Iterable[Node]) -> tuple[Interpreter, ...]:
-    """List interpreters and virtual environments."""
+    """List interpreters, virtual environments, and the modules that decide on site directories."""
     found = []
     for node in nodes:
         program = _PROGRAM.fullmatch(node.path) if "bin/python" in node.path else None
@@ -99,12 +129,18 @@ def interpreters(collector: Collector, nodes: Iterable[Node]) -> tuple[Interpret
             and node.kind is Kind.FILE
         ):
             content = (collector.extract("venv", node) or b"").decode("utf-8", "replace")
-            shares = re.search(
-                r"^\s*include-system-site-packages\s*=\s*true\s*$",
-                content,
-                re.MULTILINE | re.IGNORECASE,
+            home = _HOME.search(content)
+            found.append(
+                Interpreter(
+                    path=node.path,
+                    system_sites=_SHARES.search(content) is not None,
+                    home=home["home"] if home else "",
+                )
             )
-            found.append(Interpreter(path=node.path, system_sites=shares is not None))
+        elif node.path.endswith("/site.py") and (module := _SITE_MODULE.fullmatch(node.path)):
+            text = collector.extract("site module", node) or b""
+            folder = "dist-packages" if b"dist-packages" in text else "site-packages"
+            found.append(Interpreter(path=node.path, python=module["python"], folder=folder))
     return tuple(sorted(found))
 
 

@@ -34,6 +34,10 @@ COMMANDS = {
     ),
     "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
+    "admission": (
+        "imagegate.cli.admission",
+        "Print a policy that lets only judged images run in a cluster.",
+    ),
     "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
     "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),

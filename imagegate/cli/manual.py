@@ -202,6 +202,15 @@ MANUALS = {
         exits=(("0", "written"), ("2", "a file exists; a key is never replaced")),
         files=(("PREFIX.key", "the private key, mode 0600"), ("PREFIX.pub", "the public key")),
     ),
+    "admission": Manual(
+        examples=(
+            ("imagegate admission kyverno glm --key k.pub", "with Kyverno"),
+            ("imagegate admission policy-controller glm --key k.pub", "with policy-controller"),
+            ("imagegate admission cosign glm --key k.pub >glm.cue", "with cosign alone"),
+        ),
+        exits=(("0", "printed"), ("2", "no such profile, or it names no registry; a bad key")),
+        files=(("profiles/NAME.env", "what is published"),),
+    ),
     "drift": Manual(
         examples=(
             ("imagegate drift", "every recipe"),

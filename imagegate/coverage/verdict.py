@@ -77,18 +77,23 @@ class Refusal:
 
     Attributes:
         builder: its name.
-        refused: why.
+        error: why.
         verdicts: one per asset: the build fails.
     """
 
     builder: str
-    refused: str
+    error: CoverageError | UsageError
     verdicts: tuple[AssetVerdict, ...]
 
     @property
     def covered(self) -> bool:
         """Nothing is built."""
         return False
+
+    @property
+    def refused(self) -> str:
+        """Why, as a person reads it."""
+        return str(self.error)
 
     def passes(self, *, strict: bool) -> bool:  # noqa: ARG002 - as `Judgement.passes`
         """Say no: nothing is built."""
@@ -139,16 +144,16 @@ def judge_each(
         try:
             found.append(judge(open_build(builder), assets))
         except (CoverageError, UsageError) as refused:
-            found.append(_refusal(builder.name, str(refused), assets))
+            found.append(_refusal(builder.name, refused, assets))
     return tuple(found)
 
 
-def _refusal(builder: str, why: str, assets: Sequence[Asset]) -> Refusal:
+def _refusal(builder: str, error: CoverageError | UsageError, assets: Sequence[Asset]) -> Refusal:
     verdicts = tuple(
-        AssetVerdict(asset=asset, builder=builder, outcome=Outcome.BUILD_FAILS, reason=why)
+        AssetVerdict(asset=asset, builder=builder, outcome=Outcome.BUILD_FAILS, reason=str(error))
         for asset in assets
     )
-    return Refusal(builder=builder, refused=why, verdicts=verdicts)
+    return Refusal(builder=builder, error=error, verdicts=verdicts)
 
 
 def _as_if_sent(build: Build, evaluation: Evaluation, assets: Sequence[Asset]) -> Build:
@@ -342,7 +347,7 @@ class _Judge:
 
     def _in_context(self, asset: Asset) -> AssetVerdict | None:
         node = lookup(self._build.main.context.root, asset.path)
-        if node is None:
+        if node is None or asset.missing:
             reason = asset.missing or "the context has no such file"
             return self._say(asset, Outcome.NOT_IN_CONTEXT, reason)
         if self._real(asset.path) is None:
@@ -513,11 +518,11 @@ class _Judge:
             return brought
         places = self._copies.placed.get(real, [])
         if asset.expected is not None and self._open:
-            for place in places:
-                if inside(asset.expected) == f"{place}/{real.rpartition('/')[2]}":
+            for path in places:
+                if inside(asset.expected) == f"{path}/{real.rpartition('/')[2]}":
                     reason = (
-                        f"whether the base has the folder `/{place}` is not known; "
-                        f"written `/{place}/` it is one"
+                        f"whether the base has the folder `/{path}` is not known; "
+                        f"written `/{path}/` it is one"
                     )
                     return self._say(asset, Outcome.UNKNOWN, reason, found=places)
         if places:

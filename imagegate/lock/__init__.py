@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from imagegate.catalog import REVISION
 from imagegate.errors import ImageError, LockError
 from imagegate.facts import Facts
 from imagegate.lock.pathindex import TextIndex, decode_index, encode_index
@@ -49,9 +50,6 @@ _OF_LAYER = (BASE, REQUIREMENTS, LAYER, ASSETS)
 _ZSTD_LEVEL = 12
 # a path takes about 150 bytes: room for three million of them
 _INDEX_LIMIT = 512 << 20
-# to be raised whenever `Facts` gains something that checks compare: a lock without it would let
-# everything of that kind pass
-_CATALOG = 2
 _WHEEL_LINE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+) --hash=sha256:(?P<sha256>[0-9a-f]{64})"
 )
@@ -208,7 +206,7 @@ def encode_lock(parts: LockParts) -> dict[str, bytes]:
     canonical: dict[str, bytes] = {
         # what is absent is left out: most facts of most files are
         BASE: canonical_json(
-            {**parts.base.model_dump(mode="json", exclude_defaults=True), "catalog": _CATALOG}
+            {**parts.base.model_dump(mode="json", exclude_defaults=True), "catalog": REVISION}
         ),
         REQUIREMENTS: "".join(f"{w.requirement}\n" for w in sorted(parts.wheels)).encode(),
         LAYER: encode_index(parts.layer),
@@ -341,11 +339,12 @@ def _base(content: bytes, where: str) -> BaseDocument:
         document = parse_json(content, f"`{where}/{BASE}`")
     except ImageError as error:
         raise LockError(error.message, hint=hint) from error
+    # a lock without a fact that checks compare would let everything of that kind pass
     catalog = document.pop("catalog", 1)
-    if catalog != _CATALOG:
+    if catalog != REVISION:
         raise LockError(
             f"`{where}/{BASE}` holds other facts than are compared: "
-            f"expected=catalog {_CATALOG} found=catalog {catalog}",
+            f"expected=catalog {REVISION} found=catalog {catalog}",
             hint=hint,
         )
     try:

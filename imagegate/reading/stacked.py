@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, ownership, read_facts
+from imagegate.catalog import merge_facts, new_collector, ownership, read_facts
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.reading.layers import LayerOrder, read_layers, without_cycle_search
-from imagegate.reading.merged import find_changes, merge_facts
+from imagegate.reading.merged import find_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

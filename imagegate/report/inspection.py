@@ -62,8 +62,10 @@ def _lines(inspection: Inspection) -> Iterator[str]:
         size = format_bytes(layer.descriptor.size) if layer.descriptor else "unknown size"
         name = layer.descriptor.digest if layer.descriptor else layer.diff_id
         yield f"  {layer.number} {name} {size} {layer.created_by}".rstrip()
-    yield f"interpreters: {len(facts.interpreters)}"
-    yield from (f"  {one.path} {one.python}".rstrip() for one in facts.interpreters)
+    # what is known of a standard library's own `site` is no interpreter
+    found = [one for one in facts.interpreters if not one.folder]
+    yield f"interpreters: {len(found)}"
+    yield from (f"  {one.path} {one.python}".rstrip() for one in found)
     yield f"site directories: {len(facts.sites)}"
     yield from (f"  {site.path} ({site.python})" for site in facts.sites)
     for group in _SHOWN:

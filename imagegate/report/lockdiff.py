@@ -105,7 +105,7 @@ def _base_startup(lock: Lock) -> dict[str, str]:
 def _base_contradictions(lock: Lock) -> dict[str, str]:
     return {
         f"{c.path} of {c.distribution}": f"recorded {c.recorded} found {c.found or 'nothing'}"
-        for c in lock.base.facts.contradictions
+        for c in lock.base.facts.contradictions or ()
     }
 
 

@@ -14,6 +14,7 @@ from imagegate.attestation.statement import Subject
 from imagegate.attestation.summary import Expectation, policy_digest, summarise
 from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError, RefusedError
+from imagegate.recipe.variables import PINS
 from imagegate.report.document import render_json
 from imagegate.signing.keys import BundleSigner
 from imagegate.signing.layout import LayoutStore
@@ -34,15 +35,6 @@ if TYPE_CHECKING:
     from imagegate.usecases.ports import Reporter
     from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
-
-
-# component and the way it was read, to the variable that launchers get
-_PINS = {
-    "NCCL_VERSION": ("nccl", "version string"),
-    "TORCH_VERSION": ("torch", "version.py"),
-    "VLLM_VERSION": ("vllm", "_version.py"),
-    "FLASHINFER_VERSION": ("flashinfer-python", "_build_meta.py"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +72,7 @@ class Judgement:
 
 def _pins(evidence: Evidence) -> dict[str, str]:
     values = {}
-    for variable, (component, source) in _PINS.items():
+    for variable, (component, source) in PINS.items():
         found = {
             reading.value
             for reading in evidence.facts.native
@@ -139,6 +131,7 @@ def statements_of(
             lock,
             subject,
             recipe=policy_digest(recipe),
+            checks=revisions(),
             result=result,
             verified_at=moment,
             version=__version__,
@@ -205,6 +198,11 @@ def sign_verdict(
     return published
 
 
+def revisions() -> dict[str, int]:
+    """Return every check that an image is judged by, with its revision."""
+    return {check.id: check.revision for check in CHECKS}
+
+
 def expectation(
     recipe: Recipe, lock: Lock, subject: Subject, now: datetime, max_age: timedelta
 ) -> Expectation:
@@ -214,7 +212,7 @@ def expectation(
         recipe=recipe.name,
         lock=lock.digest,
         recipe_digest=policy_digest(recipe),
-        checks=tuple(check.id for check in CHECKS),
+        checks=revisions(),
         now=now,
         max_age=max_age,
     )

@@ -22,8 +22,8 @@ from imagegate.engines.container.context import (
     render_build_files,
 )
 from imagegate.engines.container.dockerfile import REQUIREMENTS, WHEELHOUSE, Dialect
-from imagegate.usecases.context_files import read_context
-from imagegate.usecases.recipe_assets import is_pointer
+from imagegate.usecases.covering.assets import is_pointer
+from imagegate.usecases.covering.contexts import read_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import locked_facts
+from imagegate.catalog import locked_facts, no_facts
 from imagegate.catalog.freeze import freeze
 from imagegate.catalog.startup import search_order
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import ImageError, LockError, UsageError
-from imagegate.facts import Facts
 from imagegate.lock import BaseDocument, Lock, LockParts, decode_lock, encode_lock
 from imagegate.reading.stacked import read_whole
 from imagegate.recipe import parse_recipe
@@ -239,7 +238,7 @@ def _complete(
         index=None,
         platform=str(recipe.platform),
         compressed=0,
-        facts=Facts(),
+        facts=no_facts(),
     )
     return LockParts(
         name=recipe.name,

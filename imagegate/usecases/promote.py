@@ -9,6 +9,7 @@ from imagegate.errors import RefusedError
 from imagegate.oci.digest import Digest
 from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
+from imagegate.recipe.variables import Measured, published
 from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
 from imagegate.sources.registry import push_image, registry_reference
@@ -258,14 +259,17 @@ def _base_locations(workspace: Workspace, recipe: Recipe, chosen: str | None) ->
 def _environment(
     judgement: Judgement, repository: str, image: Digest, verdict: str
 ) -> dict[str, str]:
+    """Let what was measured and what the recipe declares meet."""
     recipe, lock = judgement.recipe, judgement.lock
-    values = {
-        "IMAGEGATE_PROFILE": recipe.name,
-        "IMAGE": f"{repository}@{image}",
-        "IMAGE_DIGEST": str(image),
-        "IMAGE_PLATFORM": str(recipe.platform),
-        "BASE_DIGEST": str(lock.base.digest) if lock.base.digest else "scratch",
-        "LOCK_DIGEST": str(lock.digest),
-        "VERDICT": verdict,
-    }
-    return {**judgement.pins, **values, **recipe.document.profile.env}
+    measured = Measured(
+        profile=recipe.name,
+        repository=repository,
+        image=image,
+        image_id=Digest.of(judgement.image.config_bytes),
+        platform=str(recipe.platform),
+        base=str(lock.base.digest) if lock.base.digest else "scratch",
+        lock=lock.digest,
+        verdict=Digest.parse(verdict),
+        pins=judgement.pins,
+    )
+    return published(measured, recipe.declared_over(lock.base.digest))

@@ -87,7 +87,8 @@ def test_the_summary_has_what_slsa_requires(judged: Judged) -> None:
     lock = judged.evidence.lock
     assert summary["policy"]["digest"] == {"sha256": lock.digest.encoded}
     assert summary["policy"]["annotations"] == {
-        "recipe": str(policy_digest(judged.evidence.recipe))
+        "recipe": str(policy_digest(judged.evidence.recipe)),
+        "checks": {check.id: check.revision for check in CHECKS},
     }
     assert summary["verificationResult"] == "PASSED"
     # "inputAttestations": each with a digest, none left out
@@ -132,6 +133,7 @@ def test_a_verdict_on_another_image_or_by_another_lock_is_not_summarised(judged:
                 judged.evidence.lock,
                 judged.subject,
                 recipe=policy_digest(judged.evidence.recipe),
+                checks={"base.digest": 1},
                 result=result,
                 verified_at=NOW,
                 version=VERSION,

@@ -5,21 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from imagegate.catalog import checkouts, elf, loader, native, python, startup, system
+from imagegate.catalog import CATALOGS, python, system
 from imagegate.catalog.collect import Interest
 
 INTERESTS = [
     interest
     for interest in (
-        *python.INTERESTS,
-        *native.INTERESTS,
-        *elf.INTERESTS,
-        *system.INTERESTS,
+        *(want for catalog in CATALOGS for want in catalog.wants),
+        *python.CONTENTS,
         *system.OWNERSHIP_INTERESTS,
         *system.content_interests(lambda _: None),
-        *loader.INTERESTS,
-        *startup.INTERESTS,
-        *checkouts.INTERESTS,
     )
     if interest.pattern is not None
 ]

@@ -339,7 +339,7 @@ def _compare_elf(file: ElfFile, text: str) -> None:
     assert [file.rpath] == (all_of(r"\(RPATH\)\s+Library rpath: \[(.*)\]") or [""]), file.path
     assert [file.runpath] == (all_of(r"\(RUNPATH\)\s+Library runpath: \[(.*)\]") or [""])
     assert [file.build_id] == (all_of(r"Build ID: ([0-9a-f]+)") or [""])[:1], file.path
-    assert set(file.requires) == _highest(_needs(text)), file.path
+    assert set(file.requires or ()) == _highest(_needs(text)), file.path
     provided = _section(text, "Version definition section")
     names = re.findall(r"Rev: \d+  Flags: (?!BASE).*Name: (\S+)", provided)
     assert set(file.provides) == {v for _, v in map(_split, _highest(("", n) for n in names))}

@@ -234,10 +234,10 @@ def test_production_stack_1056_the_program_that_is_started_is_not_in_the_image(
         recipe='[config]\nentrypoint = ["ray", "start", "--head", "--block"]\n',
         config={"Env": ["PATH=/usr/bin"], "Entrypoint": ["ray", "start", "--head", "--block"]},
     )
-    missing = found(case.judge(tmp_path / "a"), "config.moves/program-missing")
+    missing = found(case.judge(tmp_path / "a"), "config.starts/missing")
     assert (missing.subject, missing.locked) == ("ray", "`ray` in one of /usr/bin")
     as_before = replace(case, recipe="", config=None, added=[{"usr/bin/.wh.vllm": b""}])
-    assert found(as_before.judge(tmp_path / "b"), "config.moves/program-missing").subject == "vllm"
+    assert found(as_before.judge(tmp_path / "b"), "config.starts/missing").subject == "vllm"
 
 
 @pytest.mark.parametrize("report", ["alibaba/ROLL#477", "skypilot-org/skypilot#7985"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from imagegate.catalog import REVISION
 from imagegate.checks.image import CHECKS
 from imagegate.errors import LockError, RecipeError
 from imagegate.lock import decode_lock
@@ -324,14 +325,14 @@ def test_a_lock_with_the_facts_of_an_earlier_version_is_refused(tmp_path: Path) 
     base, _ = case.images()
     state = case.state(base)
     files = case.lock_files(tmp_path / "base", base, state)
-    older = files["base.json"].replace(b'"catalog": 2', b'"catalog": 1')
+    older = files["base.json"].replace(REVISION.encode(), b"another")
     assert older != files["base.json"]
     contents = json.loads(files["lock.json"])
     contents["files"]["base.json"] = str(Digest.of(older))
     del contents["digest"]
     sealed = {**contents, "digest": str(Digest.of(canonical_json(contents)))}
     edited = {**files, "base.json": older, "lock.json": canonical_json(sealed)}
-    with pytest.raises(LockError, match="expected=catalog 2 found=catalog 1"):
+    with pytest.raises(LockError, match=f"expected=catalog {REVISION} found=catalog another"):
         decode_lock("case", edited, "locks/case")
 
 

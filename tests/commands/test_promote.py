@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -38,6 +39,8 @@ def test_a_passing_image_is_published_with_its_pins(world: World) -> None:
     assert values == {
         "IMAGEGATE_PROFILE": "demo",
         "IMAGE": f"localhost/demo@{image}",
+        # image-spec, config.md, "ImageID": the digest of the config
+        "IMAGE_ID": f"sha256:{hashlib.sha256(world.image().config).hexdigest()}",
         "IMAGE_DIGEST": image,
         "IMAGE_PLATFORM": "linux/arm64",
         "BASE_DIGEST": world.base.digest,

@@ -242,7 +242,7 @@ BAD_RECIPES: dict[str, tuple[str, str, str]] = {
     "a path that leaves the root": (
         'path = "/usr/local/cuda/',
         'path = "/usr/../',
-        "without `.`, `..`",
+        "without `.` and `..`",
     ),
     "a target that all models share": ("/{{model}}", "", "needs `{model}` once"),
     "a model without a folder": ('"beta"]', '"beta", "gamma"]', "does not hold: gamma"),

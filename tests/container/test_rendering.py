@@ -206,7 +206,7 @@ def test_a_broken_template_is_named_with_its_line(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("value", ["two\\nlines", "bell\\u0007"])
 def test_what_no_dockerfile_can_say_is_refused(workspace: Workspace, value: str) -> None:
-    with pytest.raises(RecipeError, match="line break or control character"):
+    with pytest.raises(RecipeError, match="line break or another character that does not print"):
         render_dockerfile(
             recipe(workspace, f'\n[config.env]\nTEXT = "{value}"\n'),
             workspace.lock("demo"),

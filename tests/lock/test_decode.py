@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from backports import zstd
 
+from imagegate.catalog import no_facts
 from imagegate.errors import LockError
-from imagegate.facts import Distribution, Facts, SiteDirectory
+from imagegate.facts import Distribution, SiteDirectory
 from imagegate.lock import (
     BaseDocument,
     Lock,
@@ -45,7 +46,8 @@ BASE = BaseDocument(
     index=None,
     platform="linux/arm64",
     compressed=len(IMAGE.layers[0]),
-    facts=Facts(
+    facts=replace(
+        no_facts(),
         sites=(SiteDirectory(path=SITE, python="3.12"),),
         distributions=(
             Distribution(name="Torch", version="2.13.0", path=f"{SITE}/torch-2.13.0.dist-info", site=SITE),
@@ -72,7 +74,7 @@ PARTS = LockParts(
 SCRATCH = replace(
     PARTS,
     base=BaseDocument(
-        image=None, digest=None, index=None, platform="linux/arm64", compressed=0, facts=Facts()
+        image=None, digest=None, index=None, platform="linux/arm64", compressed=0, facts=no_facts()
     ),
     freeze="",
     manifest_bytes=None,

@@ -155,7 +155,8 @@ def _judge_versions(
     findings: Findings,
 ) -> None:
     """Compare the symbol versions that a file needs with what the image's libraries define."""
-    for line in file.requires:
+    # one more name of a file of the base: what it needs is the base's own affair
+    for line in file.requires or ():
         library, _, version = line.rpartition(" ")
         space, number = version_number(version)
         if not number:
@@ -285,7 +286,7 @@ def _layer_of(path: str, evidence: Evidence) -> int:
 
 
 def _highest_glibc(file: ElfFile) -> str:
-    versions = [line.rpartition(" ")[2] for line in file.requires]
+    versions = [line.rpartition(" ")[2] for line in file.requires or ()]
     numbered = [v for v in versions if version_number(v)[0] == "GLIBC"]
     return max(numbered, key=lambda v: version_number(v)[1], default="")
 

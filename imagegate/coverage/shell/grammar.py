@@ -171,8 +171,8 @@ class _Reader:
             return
         name = self._text(variable)
         rounds = [(value,) for value in known] if len(known) <= _ROUNDS else [known]
-        for value in rounds:
-            scope.values[name] = value
+        for choice in rounds:
+            scope.values[name] = choice
             yield from self._branch(body, scope, depth)
         scope.values[name] = known
 

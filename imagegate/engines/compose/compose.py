@@ -174,14 +174,21 @@ def _config(ingredients: Ingredients, layers: Sequence[ComposedLayer]) -> bytes:
     section = recipe.document.config
     settings: dict[str, Any] = dict(document.get("config") or {})
     if section.env:
-        settings["Env"] = _merged_environment(settings.get("Env") or [], section.env)
-    if section.labels:
-        settings["Labels"] = {**(settings.get("Labels") or {}), **section.labels}
+        env = recipe.env_over(lock.base.digest)
+        settings["Env"] = _merged_environment(settings.get("Env") or [], env)
+    for key, added in (
+        ("Labels", recipe.labels_over(lock.base.digest)),
+        ("ExposedPorts", {port: {} for port in recipe.ports}),
+        ("Volumes", {volume: {} for volume in section.volumes}),
+    ):
+        if added:
+            settings[key] = {**(settings.get(key) or {}), **added}
     chosen = {
         "Entrypoint": section.entrypoint,
         "Cmd": section.cmd,
         "User": section.user,
         "WorkingDir": section.working_dir,
+        "StopSignal": section.stop_signal,
     }
     settings.update((key, value) for key, value in chosen.items() if value is not None)
     document["config"] = settings

@@ -181,8 +181,11 @@ def _values(recipe: Recipe, lock: Lock, dialect: Dialect) -> dict[str, object]:
             Link(path=link.path, folder=posixpath.dirname(link.path), target=link.target)
             for link in document.layer.links
         ],
-        "env": config.env,
-        "labels": config.labels,
+        "env": recipe.env_over(lock.base.digest),
+        "labels": recipe.labels_over(lock.base.digest),
+        "ports": recipe.ports,
+        "volumes": config.volumes,
+        "stop_signal": config.stop_signal or "",
         "entrypoint": config.entrypoint,
         "cmd": cmd,
         "user": config.user or "",
@@ -202,7 +205,8 @@ def _mount_point(lock: Lock) -> str:
 
 def _json(value: Sequence[str]) -> str:
     """Write the exec form of an instruction."""
-    return json.dumps(list(value), ensure_ascii=False)
+    # ASCII alone: no character of a word ends the line for any reader
+    return json.dumps(list(value))
 
 
 def _quoted(value: str) -> str:
@@ -210,6 +214,6 @@ def _quoted(value: str) -> str:
     if re.search(r"[\x00-\x1f]", value):
         raise RecipeError(
             f"`{value!r}` holds a line break or control character, which no Dockerfile can say",
-            hint="build it with `--engine compose`",
+            hint="write it without",
         )
     return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'

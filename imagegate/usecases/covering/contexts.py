@@ -7,28 +7,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from imagegate.coverage.golang.paths import clean
-from imagegate.coverage.tree import Context, Node, directory, file, link, special
+from imagegate.coverage.tree import Context, Kind, Node, file, link, special
 from imagegate.errors import CoverageError
 
 if TYPE_CHECKING:
     from imagegate.coverage.sending.client import Client
 
 
+class _Folder(Node):
+    """A folder of a context that is read when its entries are asked for, and once.
+
+    What no walk enters is never read: the folders that an ignore file keeps a builder out of cost
+    nothing, whatever they hold.
+    """
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        super().__init__(kind=Kind.DIRECTORY)
+        self._place = place
+        # an empty slot is asked for through `__getattr__`, once; then it is as quick as any other
+        del self.children
+
+    def __getattr__(self, name: str) -> dict[str, Node]:
+        if name != "children":
+            raise AttributeError(name)
+        try:
+            self.children = _entries(self._place)
+        except OSError as unreadable:
+            raise CoverageError(f"the context cannot be read: {unreadable}") from unreadable
+        return self.children
+
+
 def read_context(folder: Path, name: str = "") -> Context:
-    """Read the names, kinds and sizes of a context; contents are read when they are asked for.
+    """Open a context; names, kinds, sizes and contents are read when they are asked for.
 
     Raises:
-        CoverageError: `folder` is no readable directory.
+        CoverageError: `folder` is not a readable directory, also later, when a folder is entered
+            that cannot be read.
     """
     if not folder.is_dir():
         raise CoverageError(
             f"no build context `{folder}`", hint="give the folder that the builder is given"
         )
-    root = directory()
-    try:
-        _scan(os.fspath(folder), root)
-    except OSError as unreadable:
-        raise CoverageError(f"the context cannot be read: {unreadable}") from unreadable
+    root = _Folder(os.fspath(folder))
+    _ = root.children  # whether it can be read at all is heard of before anything else
 
     def open_file(path: str) -> BinaryIO:
         try:
@@ -39,21 +62,19 @@ def read_context(folder: Path, name: str = "") -> Context:
     return Context(root=root, open=open_file, name=name, location=str(folder))
 
 
-def _scan(top: str, root: Node) -> None:
-    waiting = [(top, root)]
-    while waiting:
-        folder, node = waiting.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_symlink():
-                    node.children[entry.name] = link(os.fsdecode(Path(entry.path).readlink()))
-                elif entry.is_dir(follow_symlinks=False):
-                    child = node.children[entry.name] = directory()
-                    waiting.append((entry.path, child))
-                elif entry.is_file(follow_symlinks=False):
-                    node.children[entry.name] = file(size=entry.stat(follow_symlinks=False).st_size)
-                else:
-                    node.children[entry.name] = special()
+def _entries(folder: str) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                found[entry.name] = file(size=entry.stat(follow_symlinks=False).st_size)
+            elif entry.is_dir(follow_symlinks=False):
+                found[entry.name] = _Folder(entry.path)
+            elif entry.is_symlink():
+                found[entry.name] = link(str(Path(entry.path).readlink()))
+            else:
+                found[entry.name] = special()
+    return found
 
 
 def label_of(path: Path) -> str:

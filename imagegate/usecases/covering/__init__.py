@@ -1,0 +1,1 @@
+"""Steps of `imagegate coverage`: contexts, git, what is asked for, ``coverage.toml``."""
