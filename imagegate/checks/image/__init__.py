@@ -14,6 +14,7 @@ from imagegate.checks.image import (
     copy_coverage,
     copy_present,
     debian_pins,
+    files_explained,
     files_moves,
     lock_fresh,
     native_abi,
@@ -27,6 +28,7 @@ from imagegate.checks.image import (
     python_requirements,
     python_startup,
     secrets_leaked,
+    users_declared,
     waivers,
 )
 
@@ -52,6 +54,8 @@ CHECKS: tuple[Check[Evidence], ...] = (
     config_moves.CHECK,
     config_starts.CHECK,
     files_moves.CHECK,
+    files_explained.CHECK,
+    users_declared.CHECK,
     secrets_leaked.CHECK,
     copy_context.CHECK,
     copy_coverage.CHECK,

@@ -179,7 +179,7 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
         return 0
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:
         return 0
-    if any(asset.target == change.path for asset in evidence.lock.assets):
+    if change.path in evidence.explained.by and not change.path.endswith((".pyc", ".pyo")):
         return 0
     if bytecode_source(change.path) is not None:
         return 1
