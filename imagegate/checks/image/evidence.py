@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
@@ -268,6 +269,13 @@ class Evidence:
         facts, environment = self.lock.base.facts, self.base_settings.environment
         return Loader(self.base_tree, facts.elf, environment, facts.loader, self.machine)
 
+    def allowed(self, path: str) -> str:
+        """Return the reason for which the recipe allows a path, ``""`` where it does not."""
+        for entry in self.recipe.document.layer.allow:
+            if re.fullmatch(_glob(entry.pattern.strip("/")), path):
+                return entry.reason
+        return ""
+
     def locked_owner(self, path: str) -> str:
         """Return the locked wheel whose file this is byte for byte, ``""`` where it is none's."""
         locked, found = self.lock.layer.get(path), self.tree.get(path)
@@ -313,6 +321,12 @@ class Evidence:
             f"{node.kind.name} {node.mode:o} {node.uid}:{node.gid} {node.sha256}{node.target}"
             f" {node.capabilities} {' '.join(f'{name}={value}' for name, value in node.attributes)}"
         ).rstrip()
+
+
+def _glob(pattern: str) -> str:
+    pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    return "".join(meaning.get(piece, re.escape(piece)) for piece in pieces)
 
 
 def command_of(settings: ContainerConfig) -> tuple[str, ...]:

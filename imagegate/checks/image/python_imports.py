@@ -23,22 +23,17 @@ def _judge(evidence: Evidence) -> CheckReport:
     told: set[str] = set()
     for base, image in evidence.interpreters:
         _judge_archives(base, image, evidence, findings, told)
-        ways: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [("", base.order, image.order)]
+        ways = [(base.order, image.order)]
         for folder in evidence.python_starts:
             before, now = base.first(folder), image.first(folder)
             if before is not None or now is not None:
-                ways.append((folder, _with(before, base.order), _with(now, image.order)))
-        for first, before_order, now_order in ways:
-            names = _names(first, before_order, now_order, image, evidence)
+                ways.append((_with(before, base.order), _with(now, image.order)))
+        for before_order, now_order in ways:
+            names = _names(before_order, now_order, image, evidence)
             for name in sorted(names):
                 _compare(name, before_order, now_order, image, evidence, findings, told)
-            started = (
-                f" started in `/{first}`"
-                if len(ways) > 1 and (first or now_order[:1] == ("",))
-                else ""
-            )
             compared.append(
-                f"`{image.interpreter}`{started}: {len(names)} names along "
+                f"`{image.interpreter}`: {len(names)} names along "
                 + (", ".join(f"`/{folder}`" for folder in now_order) or "no folder")
             )
     _judge_inside(evidence, findings, told)
@@ -53,14 +48,12 @@ def _with(first: str | None, order: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _names(
-    first: str,
     before: tuple[str, ...],
     now: tuple[str, ...],
     search: PythonSearch,
     evidence: Evidence,
 ) -> set[tuple[str, ...]]:
     """Name what may be found elsewhere now, as dotted names in parts."""
-    del first
     names: set[tuple[str, ...]] = set()
     leads = [(folder, f"{folder}/" if folder else "") for folder in {*before, *now}]
     for change in evidence.changes:
@@ -130,8 +123,7 @@ def _tell(
         return
     told.add(name)
     node = evidence.tree.get(winner) if winner else None
-    owner = (evidence.lock.files.get(old.path) if old.path else None) or None
-    cause = owner.owner if owner is not None else ""
+    owner = evidence.lock.files.get(old.path) if old.path else None
     found = f"/{new.path}" if new is not None and new.path else ""
     findings.fail(
         "shadowed",
@@ -143,7 +135,7 @@ def _tell(
         found=found or (f"the namespace package of `/{winner}`" if winner else "nothing"),
         place=evidence.place(winner, node.layer if node else 0),
         hint="its folder is searched first, or its form comes first: package, extension, source",
-        cause=cause,
+        cause=owner.owner if owner is not None else "",
     )
 
 

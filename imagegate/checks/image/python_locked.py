@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.launchers import EntryPoint, parse_entry_points, parse_launcher
-from imagegate.catalog.python import bytecode_source, site_of
+from imagegate.catalog.python import COMPILED, site_of
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import Change, Evidence, key_of
 from imagegate.oci.tar import Kind
@@ -27,16 +27,8 @@ def _judge(evidence: Evidence) -> CheckReport:
     counts: dict[str, _Count] = {wheel.label: _Count() for wheel in evidence.lock.wheels}
     for node in evidence.lock.layer:
         _judge_locked_path(node, evidence, findings, counts.setdefault(node.owner, _Count()))
-    bytecode = 0
     for change in evidence.changes:
-        bytecode += _judge_added_path(change, evidence, findings)
-    if bytecode:
-        findings.note(
-            "bytecode",
-            "bytecode",
-            f"{bytecode} bytecode files were added; their code is not compared",
-            hint="build with `PYTHONDONTWRITEBYTECODE=1` and `pip install --no-compile`",
-        )
+        _judge_added_path(change, evidence, findings)
     if not counts:
         return findings.report(
             () if evidence.changes else ("no path was added",),
@@ -169,23 +161,23 @@ def _same_python(found: str, expected: str) -> bool:
     return re.fullmatch(r"python3?(?:\.\d+)?", posixpath.basename(found)) is not None
 
 
-def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) -> int:
-    """Require that a new path where Python or the shell looks is explained; returns 1 for bytecode."""
+def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) -> None:
+    """Require that a new path where Python or the shell looks is explained."""
     after = change.after
     if after is None or change.before is not None or after.kind is Kind.DIRECTORY:
-        return 0
+        return
     scripts = evidence.recipe.document.python.scripts.lstrip("/")
     if site_of(change.path) is None and posixpath.dirname(change.path) != scripts:
-        return 0
+        return
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:
-        return 0
+        return
     if any(asset.target == change.path for asset in evidence.lock.assets):
-        return 0
-    if bytecode_source(change.path) is not None:
-        return 1
+        return
+    if change.path.endswith(COMPILED):
+        return  # `python.bytecode` says everything of it
     folder, _, name = change.path.rpartition("/")
     if name in _INSTALLERS_OWN and evidence.lock.layer.get(f"{folder}/METADATA") is not None:
-        return 0
+        return
     findings.fail(
         "file-not-locked",
         change.path,
@@ -195,7 +187,6 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
         place=evidence.place(change.path, change.layer),
         hint="what belongs there comes from a locked wheel",
     )
-    return 0
 
 
 def _layer(evidence: Evidence, path: str) -> int:
