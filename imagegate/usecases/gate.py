@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, python, secrets, system
+from imagegate.catalog import new_collector, programs, python, secrets, system
 from imagegate.checks.image import CHECKS, waivers
 from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
@@ -131,7 +131,10 @@ def _read(
         # are compared with a locked wheel's by hash
         known = lock.layer.get
         return new_collector(
-            secrets.interest(known), *system.content_interests(known), *python.CONTENTS
+            secrets.interest(known),
+            programs.INTEREST,
+            *system.content_interests(known),
+            *python.CONTENTS,
         )
 
     # a base layer that is not the base's was computed above; its claim is judged there

@@ -292,10 +292,13 @@ def test_sabotage_is_refused_with_both_sides_and_the_layer(
 
 
 HONEST: dict[str, Layer] = {
-    "an unrelated file": {"srv/note": "hello"},
+    "a log of the package manager": {"var/log/apt/history.log": "hello"},
     "a base file written again with the same bytes": {FLASHINFER: "BLOCK = 64\n"},
     "the same NCCL written again": {NCCL: nccl()},
-    "an opaque marker where nothing is below": {"srv/new/.wh..wh..opq": b"", "srv/new/f": "x"},
+    "an opaque marker where nothing is below": {
+        "var/log/apt/.wh..wh..opq": b"",
+        "var/log/apt/history.log": "x",
+    },
     "a whiteout of nothing": {"srv/.wh.nothing": b""},
     "a folder of the base with the attributes it had": {"opt/tool": Directory(0o755)},
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.checks.image.explained import Explained
     from imagegate.coverage.copying import Copying
     from imagegate.facts import Distribution, Facts
     from imagegate.lock import Lock, LockedAsset
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from imagegate.oci.image import Image, Layer
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
+
+
+# written by whoever installs, so they differ between installers (PEP 376, PEP 627)
+INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
 
 
 class Proof(StrEnum):
@@ -164,6 +168,52 @@ class Evidence:
         return {link.path.lstrip("/"): link.target for link in self.recipe.document.layer.links}
 
     @cached_property
+    def explained(self) -> Explained:
+        """Why each path that the added layers touched is there."""
+        from imagegate.checks.image.explained import explain
+
+        return explain(self)
+
+    @cached_property
+    def new_nodes(self) -> Mapping[str, Node]:
+        """What the added layers bring where the base has nothing, by path."""
+        return {
+            change.path: change.after
+            for change in self.changes
+            if change.before is None and change.after is not None
+        }
+
+    @cached_property
+    def base_entries(self) -> Mapping[str, Mapping[str, str]]:
+        """Entries of the base's databases: path, key, digest of the entry."""
+        found: dict[str, dict[str, str]] = {}
+        for entry in self.lock.base.facts.entries:
+            found.setdefault(entry.path, {})[entry.key] = entry.digest
+        return found
+
+    def behind(self, path: str) -> str:
+        """Return where a path really lies once the links of its folders are followed."""
+        folder, slash, name = path.rpartition("/")
+        if folder not in self._behind:
+            self._behind[folder] = self.tree.resolve(folder) or folder
+        return f"{self._behind[folder]}{slash}{name}".lstrip("/")
+
+    @cached_property
+    def _behind(self) -> dict[str, str]:
+        return {}
+
+    def is_installers_own(self, path: str) -> bool:
+        """Say whether an installer writes a file of this name into a locked wheel's metadata."""
+        folder, _, name = path.rpartition("/")
+        return name in INSTALLERS_OWN and self.lock.layer.get(f"{folder}/METADATA") is not None
+
+    def allowed(self, path: str) -> bool:
+        """Say whether the recipe's `allow` explains a path; watched ones it has to name in full."""
+        from imagegate.checks.image.explained import By
+
+        return self.explained.by.get(path) is By.ALLOWED
+
+    @cached_property
     def base_tree(self) -> FileTree:
         """The locked base's file system alone."""
         return FileTree(self.lock.files)
@@ -269,13 +319,6 @@ class Evidence:
         facts, environment = self.lock.base.facts, self.base_settings.environment
         return Loader(self.base_tree, facts.elf, environment, facts.loader, self.machine)
 
-    def allowed(self, path: str) -> str:
-        """Return the reason for which the recipe allows a path, ``""`` where it does not."""
-        for entry in self.recipe.document.layer.allow:
-            if re.fullmatch(_glob(entry.pattern.strip("/")), path):
-                return entry.reason
-        return ""
-
     def locked_owner(self, path: str) -> str:
         """Return the locked wheel whose file this is byte for byte, ``""`` where it is none's."""
         locked, found = self.lock.layer.get(path), self.tree.get(path)
@@ -321,12 +364,6 @@ class Evidence:
             f"{node.kind.name} {node.mode:o} {node.uid}:{node.gid} {node.sha256}{node.target}"
             f" {node.capabilities} {' '.join(f'{name}={value}' for name, value in node.attributes)}"
         ).rstrip()
-
-
-def _glob(pattern: str) -> str:
-    pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
-    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-    return "".join(meaning.get(piece, re.escape(piece)) for piece in pieces)
 
 
 def command_of(settings: ContainerConfig) -> tuple[str, ...]:

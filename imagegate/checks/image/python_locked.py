@@ -171,10 +171,10 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
         return
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:
         return
-    if any(asset.target == change.path for asset in evidence.lock.assets):
-        return
     if change.path.endswith(COMPILED):
         return  # `python.bytecode` says everything of it
+    if change.path in evidence.explained.by:
+        return
     folder, _, name = change.path.rpartition("/")
     if name in _INSTALLERS_OWN and evidence.lock.layer.get(f"{folder}/METADATA") is not None:
         return
