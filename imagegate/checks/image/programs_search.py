@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import program_folders
+from imagegate.checks.image.evidence import ON_THE_BASE, program_folders
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -125,4 +125,5 @@ CHECK = Check(
     fix="remove the program, the link or the variable, or bring it in by a locked wheel",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

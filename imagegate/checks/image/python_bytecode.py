@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import COMPILED, bytecode_source
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -191,4 +192,5 @@ CHECK = Check(
     fix="build with `--no-compile`, or accept the files in the recipe with a reason",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

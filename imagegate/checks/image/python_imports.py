@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.pysearch import Module, find_module, module_in, name_of, names_in
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -247,4 +248,5 @@ CHECK = Check(
     fix="remove the file or the variable, or bring the code in by a locked wheel",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import site_of
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -93,4 +94,5 @@ CHECK = Check(
     fix="bring the distribution in by a locked wheel, or keep it out of the searched folders",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

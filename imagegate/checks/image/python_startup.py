@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.pysearch import BUILD_MARK
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,4 +158,5 @@ CHECK = Check(
     fix="remove the file, or bring the code in by a locked wheel",
     judge=_judge,
     revision=2,
+    rests_on=ON_THE_BASE,
 )
