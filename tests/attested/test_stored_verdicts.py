@@ -531,9 +531,9 @@ def test_writers_at_the_same_time_lose_nothing(scene: Scene) -> None:
     statements = scene.judged.statements()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda signer: scene.put(*statements.values(), signer=signer), signers))
-    assert len(scene.store.referrers(scene.subject.digest)) == 8 * 5
+    assert len(scene.store.referrers(scene.subject.digest)) == 8 * 6
     content = scene.store.find_manifest(classic_tag(scene.subject.digest, "att"))
     assert content is not None
-    assert len(json.loads(content)["layers"]) == 8 * 4
+    assert len(json.loads(content)["layers"]) == 8 * 5
     for signer in signers:
         assert _counts(scene.ask(signer=signer)[1])
