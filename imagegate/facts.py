@@ -232,6 +232,21 @@ class Checkout:
     program: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class DatabaseEntry:
+    """One entry of a database of accounts or packages.
+
+    Attributes:
+        path: the database.
+        key: the account, the package with its architecture, the path that is diverted.
+        digest: hex SHA-256 of the entry's text; accounts have secrets.
+    """
+
+    path: str
+    key: str
+    digest: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All facts of a tree, each set in its natural order; a set that was not read is ``None``.
@@ -251,3 +266,4 @@ class Facts:
     startup: tuple[StartupFile, ...]
     interpreters: tuple[Interpreter, ...]
     checkouts: tuple[Checkout, ...]
+    entries: tuple[DatabaseEntry, ...]

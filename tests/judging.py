@@ -7,26 +7,36 @@ that every reader is on the way. Only the resolver is left out: the wheels of a 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from imagegate.catalog.watched import watched_place
 from imagegate.coverage.copying import Copying
-from imagegate.lock import LockedAsset, LockedWheel, LockParts, decode_lock, encode_lock
+from imagegate.lock import (
+    BaseName,
+    LockedAsset,
+    LockedWheel,
+    LockParts,
+    decode_base,
+    decode_lock,
+    encode_lock,
+)
 from imagegate.oci.digest import Digest
 from imagegate.oci.tar import scan_tar
 from imagegate.recipe import parse_recipe
 from imagegate.rootfs import FileTree
 from imagegate.sources import Connection, open_image
+from imagegate.usecases.bases import read_base
 from imagegate.usecases.gate import judge
-from imagegate.usecases.lock import read_base
 from imagegate.usecases.ports import Silent
 from imagegate.verdict import Finding, ImageVerdict, Severity
 from imagegate.workspace import RecipeState
 from tests.images import BuiltImage, Content, ImageBuilder, Layer, tar, write_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from imagegate.checks.image.evidence import Evidence
@@ -39,6 +49,13 @@ TODAY = date(2026, 3, 1)
 COMPOSED = Copying(nothing_because="no Dockerfile takes part: the image is composed")
 _ASSET = b"{{ messages }}"
 _ASSET_PATH = "usr/share/models/m/chat_template.jinja"
+
+
+_FILLER = re.compile(r"[\w@%+=:,.~^-]+(?:/[\w@%+=:,.~^-]+)*")
+
+
+def _pairs(layer: Layer) -> Iterable[tuple[str, Content]]:
+    return layer.items() if isinstance(layer, dict) else layer
 
 
 def dist(
@@ -86,6 +103,9 @@ class Case:
         locked: wheels of the lock by ``name==version``, each with the files that it installs.
         requested: lines of requirements.in.
         steps: history of the added layers.
+        closed: whether the added files that lie in no watched place have to be explained too;
+            else the recipe takes them upon itself.
+        allow: added paths in watched places that the recipe names in full.
     """
 
     base: dict[str, Content] = field(default_factory=dict)
@@ -99,6 +119,21 @@ class Case:
     interpreter: str = "/usr/bin/python3"
     python: str = "3.12"
     skip: tuple[str, ...] = ()
+    closed: bool = False
+    allow: tuple[str, ...] = ()
+
+    def _allowed(self) -> str:
+        """Explain the files that a test adds to try something else with them."""
+        if self.closed:
+            return ""
+        paths = (path for layer in self.added for path, _ in _pairs(layer))
+        return "".join(
+            f'[[layer.allow]]\npattern = "/{path}"\nreason = "the test brings it"\n'
+            for path in dict.fromkeys(paths)
+            if path not in self.base
+            and _FILLER.fullmatch(path)
+            and (path in self.allow or not watched_place(path))
+        )
 
     def images(self) -> tuple[BuiltImage, BuiltImage]:
         """The base and the image that stands on it."""
@@ -141,6 +176,7 @@ class Case:
             models = ["m"]
             target = "/usr/share/models/{{model}}"
             {self.recipe.replace("BASE_DIGEST", base.digest)}
+            {self._allowed()}
         """
         recipe = parse_recipe("case", text, "image.toml")
         asset = LockedAsset(
@@ -158,29 +194,34 @@ class Case:
         )
 
     def lock(self, folder: Path, base: BuiltImage, state: RecipeState) -> Lock:
-        return decode_lock("case", self.lock_files(folder, base, state), "locks/case")
+        read, files = self.lock_files(folder, base, state)
+        return decode_lock("case", files, "locks/case", decode_base(read, "locks/bases/case"))
 
-    def lock_files(self, folder: Path, base: BuiltImage, state: RecipeState) -> dict[str, bytes]:
-        """Return the files of the lock."""
+    def lock_files(
+        self, folder: Path, base: BuiltImage, state: RecipeState
+    ) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Return the files of the base's lock and of the recipe's."""
         write_layout(folder, base)
         source = open_image(f"oci:{folder}", Connection(platform=state.recipe.platform))
-        read = read_base(state.recipe, source, Silent())
+        read = read_base(source, Silent())
+        locked = decode_base(read, "locks/bases/case")
+        assert source.image.digest is not None
         wheels, layer = self._wheels()
         parts = LockParts(
             name="case",
             recipe=state.recipe.digest,
             requirements_in=state.requirements_digest,
-            base=read.document,
-            freeze=read.freeze,
-            manifest_bytes=read.manifest_bytes,
-            config_bytes=read.config_bytes,
-            files=read.nodes,
-            owners=read.owners,
+            made_of=state.recipe.made_of,
+            requested=state.requirements,
+            platform=str(state.recipe.platform),
+            base=BaseName(
+                image=str(state.recipe.base), digest=source.image.digest, lock=locked.digest
+            ),
             wheels=wheels,
             layer=layer,
             assets=state.assets,
         )
-        return encode_lock(parts)
+        return read, encode_lock(parts)
 
     def _wheels(self) -> tuple[list[LockedWheel], list[Node]]:
         from dataclasses import replace

@@ -22,7 +22,7 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.documents import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from imagegate.lock import Lock
     from imagegate.recipe import Recipe
@@ -47,10 +47,17 @@ class _Verifier(_Section):
     id: str
 
 
+class _Annotations(_Section):
+    """What is ours to say of a policy (in-toto, ResourceDescriptor, `annotations`)."""
+
+    recipe: str = "nothing"
+    checks: dict[str, Annotated[int, Field(strict=True, ge=1)]] | None = None
+
+
 class _Policy(_Section):
     uri: str = ""
     digest: Digests
-    annotations: dict[str, str] = Field(default_factory=dict)
+    annotations: _Annotations = _Annotations()
 
 
 class _Reference(_Section):
@@ -76,6 +83,7 @@ def summarise(
     subject: Subject,
     *,
     recipe: Digest,
+    checks: Mapping[str, int],
     result: Statement,
     verified_at: str,
     version: str,
@@ -87,6 +95,7 @@ def summarise(
         lock: the policy.
         subject: the image.
         recipe: digest of everything in the recipe that the gate reads.
+        checks: the checks that the verdict was given by, each with its revision.
         result: the detailed verdict's statement; the only attestation that went in.
         verified_at: when, RFC 3339 in UTC.
         version: this tool's version.
@@ -104,7 +113,7 @@ def summarise(
         "policy": {
             "uri": policy_uri(verdict.recipe),
             "digest": digest_set(verdict.lock),
-            "annotations": {"recipe": str(recipe)},
+            "annotations": {"recipe": str(recipe), "checks": dict(checks)},
         },
         "inputAttestations": [{"uri": result.predicate_type, "digest": digest_set(result.digest)}],
         "verificationResult": "PASSED" if passed else "FAILED",
@@ -154,7 +163,7 @@ class Expectation:
         recipe: the recipe's name.
         lock: digest of the lock as it is now.
         recipe_digest: digest of everything in the recipe that the gate reads now.
-        checks: ids of every check that is known now.
+        checks: every check that is known now, with its revision.
         now: the moment of asking.
         max_age: how old a summary may be.
     """
@@ -163,7 +172,7 @@ class Expectation:
     recipe: str
     lock: Digest
     recipe_digest: Digest
-    checks: tuple[str, ...]
+    checks: Mapping[str, int]
     now: datetime
     max_age: timedelta
 
@@ -213,9 +222,35 @@ def examine(statement: ReadStatement, expected: Expectation) -> CountedSummary:
     missing = [check for check in expected.checks if level_of(check) not in summary.verified_levels]
     if missing or not expected.checks:
         raise AttestationError(f"the summary does not speak of {', '.join(missing) or 'any check'}")
+    _require_as_strict(summary.policy.annotations.checks, expected.checks)
     return CountedSummary(
         verified_at=_moment(summary.time_verified, expected), result=_result(summary)
     )
+
+
+def _require_as_strict(given: Mapping[str, int] | None, wanted: Mapping[str, int]) -> None:
+    """Require that no check was laxer than it is now.
+
+    A check's revision rises when it refuses more. A gate that knows further checks, or later
+    revisions, is stricter; that is no reason to judge again.
+    """
+    if given is None:
+        raise AttestationError(
+            "the summary does not say which revisions its checks had: "
+            "expected=revisions found=nothing; an older imagegate gave it",
+            hint="verify again, and sign anew",
+        )
+    laxer = [name for name in wanted if given.get(name, 0) < wanted[name]]
+    if laxer:
+        sides = (
+            ", ".join(f"{name} {of.get(name, 'nothing')}" for name in laxer)
+            for of in (wanted, given)
+        )
+        expected, found = sides
+        raise AttestationError(
+            f"the summary was given by laxer checks: expected={expected} found={found}",
+            hint="verify again, and sign anew",
+        )
 
 
 def _statements(summary: _Summary, expected: Expectation) -> Iterable[tuple[str, str, str]]:
@@ -226,8 +261,7 @@ def _statements(summary: _Summary, expected: Expectation) -> Iterable[tuple[str,
     yield "policy", policy_uri(expected.recipe), summary.policy.uri
     locked = summary.policy.digest.get(expected.lock.algorithm, "nothing")
     yield "lock", str(expected.lock), f"{expected.lock.algorithm}:{locked}"
-    recipe = summary.policy.annotations.get("recipe", "nothing")
-    yield "recipe", str(expected.recipe_digest), recipe
+    yield "recipe", str(expected.recipe_digest), summary.policy.annotations.recipe
 
 
 def _moment(text: str, expected: Expectation) -> datetime:

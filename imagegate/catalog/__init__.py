@@ -7,7 +7,17 @@ import json
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from imagegate.catalog import checkouts, distributions, elf, loader, native, python, startup, system
+from imagegate.catalog import (
+    checkouts,
+    databases,
+    distributions,
+    elf,
+    loader,
+    native,
+    python,
+    startup,
+    system,
+)
 from imagegate.catalog.collect import Collector
 from imagegate.catalog.declaration import (
     Catalog,
@@ -19,6 +29,7 @@ from imagegate.catalog.declaration import (
 )
 from imagegate.facts import (
     Checkout,
+    DatabaseEntry,
     Distribution,
     ElfFile,
     Facts,
@@ -145,6 +156,14 @@ CATALOGS: tuple[Catalog[Any], ...] = (
             {one.path: one for one in reading.known.checkouts} if reading.known else None,
         ),
         merge=checkouts.merged,
+    ),
+    Catalog(
+        name="entries",
+        fact=DatabaseEntry,
+        revision=1,
+        wants=databases.INTERESTS,
+        read=lambda reading: databases.database_entries(reading.collector, reading.nodes),
+        merge=where_untouched,
     ),
 )
 

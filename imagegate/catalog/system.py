@@ -83,7 +83,7 @@ def content_interests(compared: Callable[[str], object | None]) -> tuple[Interes
     return (
         Interest(
             name="dpkg listing",
-            pattern=re.compile(rf"{_INFO}/[^/]+\.md5sums|{STATUS_FOLDER}/[^/]+\.md5sums"),
+            pattern=re.compile(rf"{_INFO}/[^/]+\.(?:md5sums|list)|{STATUS_FOLDER}/[^/]+\.md5sums"),
             marks=(_DATABASE,),
             keep=WholeText,
         ),

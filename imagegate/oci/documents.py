@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic import (
 from imagegate.errors import ImageError
 from imagegate.oci.digest import Digest
 from imagegate.oci.platform import Platform
+from imagegate.oci.strictjson import JSON_LIMIT, read_object
 
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -34,8 +35,9 @@ DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
 INDEX_TYPES = frozenset({OCI_INDEX, DOCKER_INDEX})
 MANIFEST_TYPES = frozenset({OCI_MANIFEST, DOCKER_MANIFEST})
 CONFIG_TYPES = frozenset({OCI_CONFIG, DOCKER_CONFIG})
-# manifests are small; the distribution spec lets registries refuse more than 4 MiB
-DOCUMENT_LIMIT = 16 << 20
+DOCUMENT_LIMIT = JSON_LIMIT
+# verdicts and locks of large bases
+OWN_LIMIT = 256 << 20
 
 BASE_NAME = "org.opencontainers.image.base.name"
 BASE_DIGEST = "org.opencontainers.image.base.digest"
@@ -57,6 +59,11 @@ def layer_compression(media_type: str) -> Algorithm:
     if compression is None:
         raise ImageError(f"`{media_type}` is not the media type of an image layer")
     return compression
+
+
+def is_layer(media_type: str) -> bool:
+    """Say whether a media type is that of an image's layer."""
+    return media_type in _LAYER_TYPES
 
 
 def _layer_types() -> dict[str, Algorithm]:
@@ -102,7 +109,17 @@ Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class _Document(BaseModel):
+    """A document that keeps what it does not know.
+
+    Attributes:
+        also: names that the specification gives and no field here has.
+        never: names that make another document of it.
+    """
+
     model_config = ConfigDict(extra="allow", frozen=True)
+
+    also: ClassVar[frozenset[str]] = frozenset()
+    never: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
@@ -114,18 +131,33 @@ class _Document(BaseModel):
                 exact = known.get(name.casefold(), name) if isinstance(name, str) else name
                 if exact != name:
                     raise ValueError(f"`{name}` stands for `{exact}`; readers take it differently")
+                if name in cls.never:
+                    # CVE-2021-41190: one reader takes it for a manifest, one for an index
+                    raise ValueError(
+                        f"`{name}` makes it {_KINDS[name]} too; readers take it differently"
+                    )
         return value
+
+
+_KINDS = {
+    "manifests": "an index",
+    "layers": "an image manifest",
+    "config": "an image manifest",
+    "fsLayers": "a manifest of schema version 1",
+}
 
 
 @cache
 def _names(model: type[_Document]) -> dict[str, str]:
     fields = model.model_fields.items()
-    names = (field.alias or name for name, field in fields)
-    return {name.casefold(): name for name in names}
+    names = [field.alias or name for name, field in fields]
+    return {name.casefold(): name for name in (*names, *model.also, *model.never)}
 
 
 class PlatformModel(_Document):
     """The ``platform`` of a descriptor in an index."""
+
+    also = frozenset({"os.version", "os.features", "features"})
 
     os: str
     architecture: str
@@ -139,6 +171,8 @@ class PlatformModel(_Document):
 
 class Descriptor(_Document):
     """Where a blob is and what it must be (descriptor.md)."""
+
+    also = frozenset({"data"})
 
     media_type: str = Field(alias="mediaType")
     digest: DigestField
@@ -171,6 +205,9 @@ class Descriptor(_Document):
 class Index(_Document):
     """An image index or Docker manifest list (image-index.md)."""
 
+    also = frozenset({"artifactType", "subject"})
+    never = frozenset({"layers", "config", "fsLayers"})
+
     schema_version: Literal[2] = Field(alias="schemaVersion")
     media_type: str | None = Field(default=None, alias="mediaType")
     manifests: tuple[Descriptor, ...]
@@ -179,6 +216,9 @@ class Index(_Document):
 
 class Manifest(_Document):
     """An image manifest (manifest.md)."""
+
+    also = frozenset({"subject"})
+    never = frozenset({"manifests", "fsLayers"})
 
     schema_version: Literal[2] = Field(alias="schemaVersion")
     media_type: str | None = Field(default=None, alias="mediaType")
@@ -211,6 +251,33 @@ class HistoryEntry(_Document):
 class ContainerConfig(_Document):
     """What a container starts with (config.md, "config")."""
 
+    # moby, image/spec/v1.2.md and api/types/container
+    also = frozenset(
+        [
+            "Hostname",
+            "Domainname",
+            "AttachStdin",
+            "AttachStdout",
+            "AttachStderr",
+            "ExposedPorts",
+            "Tty",
+            "OpenStdin",
+            "StdinOnce",
+            "Healthcheck",
+            "ArgsEscaped",
+            "Image",
+            "Volumes",
+            "NetworkDisabled",
+            "MacAddress",
+            "StopSignal",
+            "StopTimeout",
+            "Shell",
+            "Memory",
+            "MemorySwap",
+            "CpuShares",
+        ]
+    )
+
     env: tuple[str, ...] | None = Field(default=None, alias="Env")
     entrypoint: tuple[str, ...] | None = Field(default=None, alias="Entrypoint")
     cmd: tuple[str, ...] | None = Field(default=None, alias="Cmd")
@@ -230,6 +297,24 @@ class ContainerConfig(_Document):
 class ImageConfig(_Document):
     """An image configuration (config.md)."""
 
+    also = frozenset(
+        [
+            "author",
+            "os.version",
+            "os.features",
+            "id",
+            "parent",
+            "parent_id",
+            "comment",
+            "container",
+            "container_config",
+            "docker_version",
+            "Size",
+            "moby.buildkit.buildinfo.v1",
+            "moby.buildkit.cache.v0",
+        ]
+    )
+
     os: str
     architecture: str
     variant: str | None = None
@@ -244,6 +329,16 @@ class ImageConfig(_Document):
         return Platform.of(self.os, self.architecture, self.variant)
 
 
+class SavedImage(_Document):
+    """One entry of a classic archive's ``manifest.json`` (moby, image/spec/v1.2)."""
+
+    also = frozenset({"Parent", "LayerSources"})
+
+    config: str = Field(alias="Config")
+    repo_tags: tuple[str, ...] | None = Field(default=None, alias="RepoTags")
+    layers: tuple[str, ...] = Field(alias="Layers")
+
+
 _Model = TypeVar("_Model", bound=_Document)
 
 
@@ -254,7 +349,7 @@ def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
         ImageError: the bytes are not JSON, or not such a document; `what` names it.
     """
     try:
-        return model.model_validate(parse_json(content, what))
+        return model.model_validate(read_object(content, what, limit=DOCUMENT_LIMIT))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
@@ -263,35 +358,12 @@ def parse_document(model: type[_Model], content: bytes, what: str) -> _Model:
 
 
 def parse_json(content: bytes, what: str) -> dict[str, Any]:
-    """Read a JSON object; duplicate names and other values are refused.
+    """Read a JSON object of this project's, or the outline of a foreign one.
 
     Raises:
-        ImageError: the bytes are not one JSON object.
+        ImageError: the bytes are not one JSON object, or readers take them differently.
     """
-    try:
-        value = json.loads(
-            content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
-        )
-    except (ValueError, RecursionError) as error:
-        raise ImageError(f"{what} is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ImageError(f"{what} is not a JSON object")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a name that stands twice: two readers could see two different documents."""
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name `{twice}` stands twice in one object")
-    return result
-
-
-def _no_constant(name: str) -> None:
-    """Refuse ``NaN`` and the infinities, which JSON (RFC 8259) does not have."""
-    raise ValueError(f"`{name}` is no JSON value")
+    return read_object(content, what, limit=OWN_LIMIT, own=True)
 
 
 def canonical_json(value: object) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from imagegate.errors import ImageError
+from imagegate.errors import BlobMissing, ImageError
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import (
     CONFIG_TYPES,
@@ -16,6 +16,7 @@ from imagegate.oci.documents import (
     ImageConfig,
     Index,
     Manifest,
+    is_layer,
     layer_compression,
     parse_document,
     parse_json,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # an index of an index of an index is legal; deeper nesting has no use and may be a cycle
 _INDEX_DEPTH = 4
+_MANIFESTS_OR_INDEXES = MANIFEST_TYPES | INDEX_TYPES
 _SCHEMA1 = ("application/vnd.docker.distribution.manifest.v1+json", "prettyjws")
 
 
@@ -170,14 +172,21 @@ def layers_of(
         )
 
 
-def parse_manifest(content: bytes, what: str) -> Manifest:
+def parse_manifest(content: bytes, what: str, served_as: str | None = None) -> Manifest:
     """Read an image manifest.
 
+    Args:
+        content: its bytes.
+        what: how messages name it.
+        served_as: the media type of the descriptor that led here, or of the answer's header.
+
     Raises:
-        ImageError: it is malformed, an index, or the retired schema 1.
+        ImageError: it is malformed, an index, the retired schema 1, or served as something else
+            than it says it is.
     """
     document = parse_json(content, what)
     media_type = _media_type(document, what)
+    require_one_type(media_type, served_as, what)
     if document.get("schemaVersion") == 1 or _is_schema1(media_type):
         raise ImageError(
             f"{what} has the retired schema version 1, which names no config",
@@ -189,12 +198,46 @@ def parse_manifest(content: bytes, what: str) -> Manifest:
 
 
 def is_index(content: bytes, media_type: str | None, what: str) -> bool:
-    """Say whether a document is an index rather than a manifest."""
+    """Say whether a document is an index rather than a manifest.
+
+    Args:
+        content: the document's bytes.
+        media_type: what it is served as, ``None`` where nothing says so.
+        what: how messages name it.
+
+    Raises:
+        ImageError: it says it is something else than it is served as, or is both.
+    """
     document = parse_json(content, what)
-    stated = _media_type(document, what) or media_type
-    if stated is not None:
+    stated = _media_type(document, what)
+    require_one_type(stated, media_type, what)
+    both = {"manifests"} & document.keys(), {"layers", "config"} & document.keys()
+    if all(both):
+        raise ImageError(
+            f"{what} is ambiguous: `manifests` makes it an index, "
+            f"`{min(both[1])}` an image manifest; readers take it differently"
+        )
+    if stated in _MANIFESTS_OR_INDEXES:
         return stated in INDEX_TYPES
+    if media_type in _MANIFESTS_OR_INDEXES:
+        return media_type in INDEX_TYPES
     return "manifests" in document
+
+
+def require_one_type(stated: str | None, served_as: str | None, what: str) -> None:
+    """Require that a document is served as what it says it is (manifest.md, "mediaType").
+
+    A media type that is no manifest's or index's, as ``application/json``, says nothing.
+
+    Raises:
+        ImageError: the two differ.
+    """
+    served = (served_as or "").partition(";")[0].strip().lower() or None
+    if None not in (stated, served) and stated != served and served in _MANIFESTS_OR_INDEXES:
+        raise ImageError(
+            f"{what} is ambiguous: it says it is `{stated}` and is served as `{served}`; "
+            "readers take it differently"
+        )
 
 
 def _media_type(document: dict[str, object], what: str) -> str | None:
@@ -235,16 +278,17 @@ def select(
     candidates = [
         found
         for found in _walk(root, read, digest)
-        if not found[0].is_attestation
-        and (found[0].media_type in MANIFEST_TYPES or _is_schema1(found[0].media_type))
+        if (found[0].media_type in MANIFEST_TYPES or _is_schema1(found[0].media_type))
+        and not (found[0].is_attestation and _is_no_image(found[0], read, location))
     ]
     if digest is not None:
         candidates = [found for found in candidates if digest in (found[0].digest, found[1])]
     if platform is not None and len(candidates) > 1:
+        # of an entry without platform some readers ask the config, and may take it
         candidates = [
             found
             for found in candidates
-            if found[0].platform is not None and found[0].platform.normal == platform
+            if found[0].platform is None or found[0].platform.normal == platform
         ] or candidates
     distinct = {found[0].digest: found for found in candidates}
     if len(distinct) == 1:
@@ -259,6 +303,27 @@ def select(
     raise ImageError(
         f"{location} holds several images: {listed}",
         hint="choose one with `@sha256:…` or `--platform`",
+    )
+
+
+def _is_no_image(
+    descriptor: Descriptor, read: Callable[[Descriptor], bytes], location: str
+) -> bool:
+    """Say whether an entry that calls itself an attestation or artifact is none that could run.
+
+    Runtimes choose by platform, or by the config where there is none, and do not look at the
+    artifact type or at annotations: only what they would not choose may be passed over.
+    """
+    if descriptor.platform is not None:
+        normal = descriptor.platform
+        return normal.os == normal.architecture == "unknown"
+    try:
+        content = read(descriptor)
+    except BlobMissing:
+        return True
+    manifest = parse_manifest(content, f"the manifest {descriptor.digest} in {location}")
+    return manifest.config.media_type not in CONFIG_TYPES or not all(
+        is_layer(layer.media_type) for layer in manifest.layers
     )
 
 
@@ -282,5 +347,9 @@ def _walk(
             if depth == 0:
                 raise ImageError(f"{what} is nested deeper than {_INDEX_DEPTH} indexes")
             seen.add((descriptor.digest, inside))
-            nested = parse_document(Index, read(descriptor), what)
+            content = read(descriptor)
+            require_one_type(
+                _media_type(parse_json(content, what), what), descriptor.media_type, what
+            )
+            nested = parse_document(Index, content, what)
             waiting.append((nested, inside, depth - 1))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from imagegate.foreign.credentials import find_credentials
+from imagegate.recipe.patterns import parse_pattern
 from imagegate.recipe.values import (
     PLAIN_VALUE,
     AbsolutePath,
@@ -94,16 +95,19 @@ class LinkEntry(_Section):
     target: LinkTarget
 
 
+def _pattern(value: str) -> str:
+    return parse_pattern(value).text
+
+
 class AllowEntry(_Section):
-    """One ``[[layer.allow]]``: paths that the added layers may bring without a lock.
+    """One ``[[layer.allow]]``: paths that the added layers may bring, change or hide unexplained.
 
     Attributes:
-        pattern: an absolute path; ``*`` is any part of a name, ``**`` any number of folders. A
-            place that decides what runs has to be named in full.
+        pattern: which paths; see :mod:`imagegate.recipe.patterns` for the whole language.
         reason: why they are there.
     """
 
-    pattern: Annotated[Line, Field(pattern=r"^/[^\s]+$")]
+    pattern: Annotated[Line, AfterValidator(_pattern)]
     reason: Text
 
 
@@ -173,6 +177,7 @@ class UserEntry(_Section):
         gid: its group's number, any if ``None``.
         home: its folder, any if ``None``.
         shell: its shell, any if ``None``.
+        groups: groups of the base that it becomes a member of.
     """
 
     name: Login
@@ -180,6 +185,7 @@ class UserEntry(_Section):
     gid: Annotated[int, Field(ge=1, lt=1 << 32)] | None = None
     home: AbsolutePath | None = None
     shell: AbsolutePath | None = None
+    groups: tuple[Login, ...] = ()
 
 
 class ConfigSection(_Section):

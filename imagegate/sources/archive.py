@@ -11,16 +11,19 @@ import os
 import posixpath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from imagegate.errors import BlobMissing, ImageError
+from imagegate.localfiles import open_regular
 from imagegate.oci.blob import read_document
 from imagegate.oci.digest import Digest
-from imagegate.oci.documents import DOCUMENT_LIMIT, ImageConfig, parse_document
+from imagegate.oci.documents import DOCUMENT_LIMIT, ImageConfig, SavedImage, parse_document
 from imagegate.oci.image import Image, ImageSource, Layer, layers_of
+from imagegate.oci.strictjson import read_json
 from imagegate.oci.tar import Kind
 from imagegate.oci.tarindex import Member, locate_members
 from imagegate.sources.layout import LayoutSource
+from imagegate.sources.members import require_one_reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,14 +32,6 @@ if TYPE_CHECKING:
 
 # a hop from link to link in a classic archive, where equal layers are stored once
 _LINK_LIMIT = 8
-
-
-class _SavedImage(BaseModel):
-    """One entry of a classic archive's ``manifest.json`` (moby, image/spec/v1.2)."""
-
-    config: str = Field(alias="Config")
-    repo_tags: tuple[str, ...] | None = Field(default=None, alias="RepoTags")
-    layers: tuple[str, ...] = Field(alias="Layers")
 
 
 class _File(io.FileIO):
@@ -72,18 +67,24 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._file = _File(path)
+            with open_regular(path) as opened:
+                self._file = _File(os.dup(opened.fileno()))
             size = self._file.seek(0, io.SEEK_END)
             self._file.seek(0)
-            # of two entries with one name the last counts, as for `docker load`
-            found = locate_members(cast("BinaryIO", self._file), size)
-            self._members = {member.path: member for member in found}
+            found = list(locate_members(cast("BinaryIO", self._file), size))
         except OSError as error:
             raise ImageError(f"cannot read `{path}`: {error.strerror}") from error
         except ImageError as error:
             raise ImageError(
                 f"`{path}` is not an uncompressed tar archive: {error.message}",
                 hint="`docker save` writes one; unpack a compressed archive first",
+            ) from error
+        try:
+            self._members = require_one_reading(found)
+        except ImageError as error:
+            raise ImageError(
+                f"the archive `{path}` is ambiguous: {error.message}",
+                hint="save the image again; `docker save`, `podman save` and skopeo write no such",
             ) from error
 
     def open(self, name: str) -> BinaryIO | None:
@@ -123,14 +124,11 @@ class ClassicArchiveSource:
     def __init__(self, archive: Archive, location: str) -> None:
         self._archive = archive
         self._location = location
-        saved = self._saved()
-        config_bytes = self._read(saved.config)
+        saved = _saved(archive, location)
+        config_bytes = _read_config(archive, saved, location)
         config = parse_document(ImageConfig, config_bytes, f"`{saved.config}` in {location}")
         layers = tuple(layers_of(config, [None] * len(saved.layers), location))
         self._names = dict(zip(layers, saved.layers, strict=True))
-        name = posixpath.basename(saved.config).removesuffix(".json")
-        if len(name) == 64 and name != Digest.of(config_bytes).encoded:
-            raise ImageError(f"`{saved.config}` in {location} has other bytes than its name says")
         self._image = Image(
             location=location,
             manifest_bytes=None,
@@ -160,36 +158,96 @@ class ClassicArchiveSource:
         """Say whether the archive holds the layer's tar."""
         return self._archive.exists(self._names[layer])
 
-    def _saved(self) -> _SavedImage:
-        try:
-            images = TypeAdapter(list[_SavedImage]).validate_json(self._read("manifest.json"))
-        except ValidationError as error:
-            raise ImageError(f"`manifest.json` in {self._location} is malformed") from error
-        if len(images) != 1:
-            tags = ", ".join(tag for image in images for tag in image.repo_tags or ("untagged",))
-            raise ImageError(
-                f"{self._location} holds {len(images)} images: {tags}",
-                hint="save one image an archive",
-            )
-        return images[0]
 
-    def _read(self, name: str) -> bytes:
-        stream = self._archive.open(name)
-        if stream is None:
-            raise ImageError(f"{self._location} is no image archive: it has no `{name}`")
-        return read_document(
-            stream,
-            what=f"`{name}` in {self._location}",
-            digest=None,
-            size=None,
-            limit=DOCUMENT_LIMIT,
+def _saved(archive: Archive, location: str) -> SavedImage:
+    """Read the one image that ``manifest.json`` names."""
+    what = f"`manifest.json` in {location}"
+    listed = read_json(_read(archive, "manifest.json", location), what)
+    if not isinstance(listed, list):
+        raise ImageError(f"{what} is not a list of images")
+    images = []
+    for entry in listed:
+        try:
+            images.append(SavedImage.model_validate(entry))
+        except ValidationError as error:
+            said = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ImageError(f"{what} is malformed: {said}") from error
+    if len(images) != 1:
+        tags = ", ".join(tag for image in images for tag in image.repo_tags or ("untagged",))
+        raise ImageError(
+            f"{location} holds {len(images)} images: {tags}", hint="save one image an archive"
         )
+    for name in (images[0].config, *images[0].layers):
+        if name != _inside(name) or not name:
+            raise ImageError(
+                f"{what} names the file `{name}`: some loaders look for exactly this name, some "
+                f"for `{_inside(name)}`"
+            )
+    return images[0]
+
+
+def _read_config(archive: Archive, saved: SavedImage, location: str) -> bytes:
+    content = _read(archive, saved.config, location)
+    name = posixpath.basename(saved.config).removesuffix(".json")
+    if len(name) == 64 and name != Digest.of(content).encoded:
+        raise ImageError(f"`{saved.config}` in {location} has other bytes than its name says")
+    return content
+
+
+def _read(archive: Archive, name: str, location: str) -> bytes:
+    stream = archive.open(name)
+    if stream is None:
+        raise ImageError(f"{location} is no image archive: it has no `{name}`")
+    return read_document(
+        stream, what=f"`{name}` in {location}", digest=None, size=None, limit=DOCUMENT_LIMIT
+    )
+
+
+def _require_one_image(archive: Archive, image: Image, location: str) -> None:
+    """Require that both lists of an archive name one image.
+
+    containerd's store saves ``index.json`` and ``manifest.json`` side by side; docker's classic
+    store and skopeo read the second alone, podman the first. Loaders compare each layer with the
+    config's diff ids, so that equal configs are equal images; the names are compared all the same.
+
+    Raises:
+        ImageError: they differ.
+    """
+    saved = _saved(archive, location)
+    content = _read_config(archive, saved, location)
+    assert image.manifest is not None
+    both = f"{location} is two images in one: `index.json` leads to"
+    if content != image.config_bytes:
+        raise ImageError(
+            f"{both} the config {Digest.of(image.config_bytes)}, `manifest.json` to "
+            f"{Digest.of(content)}; docker, podman and skopeo differ on which they load"
+        )
+    if len(saved.layers) != len(image.layers):
+        raise ImageError(
+            f"{both} {len(image.layers)} layers, `manifest.json` to {len(saved.layers)}"
+        )
+    for name, layer in zip(saved.layers, image.layers, strict=True):
+        assert layer.descriptor is not None
+        found = _blob_digest(name)
+        if found is not None and found not in (layer.descriptor.digest, layer.diff_id):
+            raise ImageError(
+                f"{both} {layer.descriptor.digest} as layer {layer.number}, "
+                f"`manifest.json` to {found}"
+            )
+
+
+def _blob_digest(name: str) -> Digest | None:
+    """Return the digest that a blob's place in a layout stands for."""
+    parts = name.split("/")
+    if len(parts) != 3 or parts[0] != "blobs":
+        return None
+    return Digest.parse(f"{parts[1]}:{parts[2]}")
 
 
 def open_archive(
     path: Path, *, digest: Digest | None, platform: Platform | None, location: str | None = None
 ) -> ImageSource:
-    """Open an image archive of either form.
+    """Open an image archive of either form, or of both.
 
     Args:
         path: where it is.
@@ -198,12 +256,24 @@ def open_archive(
         location: how messages name it, where it is not a file of the caller's.
 
     Raises:
-        ImageError: it is not an archive, or holds no such image.
+        ImageError: it is not an archive, holds no such image, or is two images to two loaders.
     """
     archive = Archive(path)
     location = location or f"the archive `{path}`"
-    if archive.exists("index.json") and archive.exists("oci-layout"):
-        return LayoutSource(archive, location, digest=digest, platform=platform)
+    layout = [archive.exists(name) for name in ("index.json", "oci-layout")]
+    classic = archive.exists("manifest.json")
+    if any(layout) and not all(layout):
+        # podman and skopeo read an index alone, containerd asks for both
+        there, missing = ("index.json", "oci-layout") if layout[0] else ("oci-layout", "index.json")
+        raise ImageError(
+            f"{location} is no image archive: it has `{there}` and no `{missing}`; "
+            "loaders differ on whether it is an OCI layout"
+        )
+    if all(layout):
+        source = LayoutSource(archive, location, digest=digest, platform=platform)
+        if classic:
+            _require_one_image(archive, source.image, location)
+        return source
     if digest is not None:
         raise ImageError(
             f"{location} is of the classic form, which holds no manifest: {digest} cannot be looked up",

@@ -74,7 +74,8 @@ class LayoutSource:
             index, read=self._blob, platform=platform, digest=digest, location=location
         )
         manifest_bytes = self._blob(chosen)
-        manifest = parse_manifest(manifest_bytes, f"the manifest {chosen.digest} in {location}")
+        what = f"the manifest {chosen.digest} in {location}"
+        manifest = parse_manifest(manifest_bytes, what, chosen.media_type)
         self._image = assemble(
             location=location,
             manifest_bytes=manifest_bytes,

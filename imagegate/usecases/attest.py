@@ -146,6 +146,7 @@ def statements_of(
             lock,
             subject,
             recipe=policy_digest(recipe),
+            checks=revisions(),
             result=result,
             verified_at=moment,
             version=__version__,
@@ -221,6 +222,11 @@ def sign_verdict(
     return published
 
 
+def revisions() -> dict[str, int]:
+    """Return every check that an image is judged by, with its revision."""
+    return {check.id: check.revision for check in CHECKS}
+
+
 def expectation(
     recipe: Recipe, lock: Lock, subject: Subject, now: datetime, max_age: timedelta
 ) -> Expectation:
@@ -230,7 +236,7 @@ def expectation(
         recipe=recipe.name,
         lock=lock.digest,
         recipe_digest=policy_digest(recipe),
-        checks=tuple(check.id for check in CHECKS),
+        checks=revisions(),
         now=now,
         max_age=max_age,
     )

@@ -15,12 +15,13 @@ from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime, timedelta
 
     from imagegate.attestation.summary import Expectation
     from imagegate.lock import Lock
     from imagegate.oci.image import Image
+    from imagegate.recipe import Recipe
     from imagegate.signing.keys import Verifier
     from imagegate.usecases.invocation import Invocation
     from imagegate.verdict import ImageVerdict
@@ -121,38 +122,55 @@ def attested_verdict(
     if found.verdict is None:
         reporter.say("no stored verdict counts: the image is judged from its bytes")
         return None
+    stored = found.verdict
     try:
-        verdict = parse_json_report(found.verdict.result.verdict)
+        verdict = parse_json_report(stored.result.verdict)
+        reason = _why_not(verdict, expected, state.recipe, lock)
     except AttestationError as error:
-        reporter.say(f"does not count: {found.verdict.where}: {error.message}")
-        return None
-    if not _same(verdict, expected):
-        reporter.say(f"does not count: {found.verdict.where}: its details are of another verdict")
-        return None
-    if verdict.policy != state.recipe.policy:
-        reporter.say(f"does not count: {found.verdict.where}: pins or waivers changed since")
-        return None
-    if any(one.accepted and one.accepted.expires < now.date() for one in verdict.findings):
-        reporter.say(f"does not count: {found.verdict.where}: a waiver has expired since")
+        reason = error.message
+    if reason:
+        reporter.say(f"does not count: {stored.where}: {reason}")
+        reporter.say("no stored verdict counts: the image is judged from its bytes")
         return None
     reporter.say(
-        f"`{state.recipe.name}` was judged at {timestamp(found.verdict.verified_at)}; "
+        f"`{state.recipe.name}` was judged at {timestamp(stored.verified_at)}; "
         f"signed by the key {verifier.fingerprint}"
     )
     return AttestedVerdict(
         verdict=verdict,
-        pins=found.verdict.result.pins,
-        verified_at=found.verdict.verified_at,
+        pins=stored.result.pins,
+        verified_at=stored.verified_at,
     )
 
 
-def _same(verdict: ImageVerdict, expected: Expectation) -> bool:
-    """Require of the details what was required of the summary."""
+def _why_not(verdict: ImageVerdict, expected: Expectation, recipe: Recipe, lock: Lock) -> str:
+    """Say why the details do not count, ``""`` where they do."""
+    for what, wanted, found in _sides(verdict, expected, recipe, lock):
+        if wanted != found:
+            return f"its details are of another {what}: expected={wanted} found={found}"
+    today = expected.now.date()
+    days = [one.accepted.expires for one in verdict.findings if one.accepted is not None]
+    if any(day < today for day in days):
+        return f"a waiver has expired since: its last day={min(days)} today={today}"
+    return ""
+
+
+def _sides(
+    verdict: ImageVerdict, expected: Expectation, recipe: Recipe, lock: Lock
+) -> Iterator[tuple[str, str, str]]:
+    """Require of the details what was required of the summary: what, expected, found."""
+    yield "recipe", expected.recipe, verdict.recipe
+    yield "image", str(expected.subject.digest), str(verdict.image)
+    yield "lock", str(expected.lock), str(verdict.lock)
+    yield "base", str(lock.base.digest), str(verdict.base)
+    yield "platform", str(recipe.platform), verdict.platform
+    # pins and waivers change without a new lock
+    yield "policy", str(recipe.policy), str(verdict.policy)
+    yield "result", "PASSED", verdict.word
     judged = {report.check for report in verdict.reports}
-    return (
-        verdict.passed
-        and verdict.image == expected.subject.digest
-        and verdict.lock == expected.lock
-        and verdict.recipe == expected.recipe
-        and set(expected.checks) <= judged
+    missing = ", ".join(sorted(set(expected.checks) - judged))
+    yield (
+        "set of checks",
+        "nothing left out",
+        f"without {missing}" if missing else "nothing left out",
     )

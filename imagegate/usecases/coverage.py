@@ -1,65 +1,56 @@
-"""COPY coverage of a project: reads context, Dockerfiles and git, writes the repair."""
+"""COPY coverage of builds: each is judged, each is told, none hides another."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.building.build import Base, Build, FilteredContext
 from imagegate.coverage.building.profiles import find_profile
-from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.render import FileReport
 from imagegate.coverage.repair import propose
-from imagegate.coverage.sending.ignorefile import NO_IGNORE_FILE, IgnoreFile, read_ignore_file
 from imagegate.coverage.sending.walk import ContextFilter, Decision
-from imagegate.coverage.tree import (
-    Context,
-    Kind,
-    Node,
-)
-from imagegate.coverage.verdict import Judgement, judge
-from imagegate.errors import CoverageError, ImagegateError
-from imagegate.usecases.covering.assets import find_assets, heads
-from imagegate.usecases.covering.contexts import ignore_bytes, label_of, read_bytes, read_context
-from imagegate.usecases.covering.git import git_state
+from imagegate.coverage.tree import Kind, Node
+from imagegate.coverage.verdict import Judgement, Refusal, judge_each
+from imagegate.errors import CoverageError, ImagegateError, UsageError
+from imagegate.usecases.covering.assets import find_assets
+from imagegate.usecases.covering.contexts import label_of
+from imagegate.usecases.covering.reading import Shelf, Texts, build_of, ignore_for
+from imagegate.usecases.covering.wanted import Refused, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from imagegate.coverage.building.builder import Builder
     from imagegate.coverage.outcome import Asset
+    from imagegate.coverage.sending.ignorefile import IgnoreFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to judge.
+class Answer:
+    """What can be said of one build.
 
     Attributes:
-        dockerfiles: paths as the user wrote them.
-        context: the build context.
-        recipes: globs of recipe folders, relative to the context.
-        expects: pairs of templates (context path, image path) with ``{model}`` in both.
-        target: the stage to build, or ``None`` for the last.
-        build_args: values of ``--build-arg``.
-        build_contexts: named contexts.
-        builders: names of profiles.
-        run_keeps: image paths that no RUN touches.
-        bases: base images that are known, by the name in FROM.
+        title: what reports call it.
+        report: the judgement; ``None`` where there is none.
+        error: why it could not be judged; ``None`` where it could.
+        notes: what was not looked at, and why, a sentence each.
+        strict: notes fail, too.
     """
 
-    dockerfiles: tuple[Path, ...]
-    context: Path
-    recipes: tuple[str, ...] = ()
-    expects: tuple[tuple[str, str], ...] = ()
-    target: str | None = None
-    build_args: Mapping[str, str] = field(default_factory=dict)
-    build_contexts: Mapping[str, Path] = field(default_factory=dict)
-    builders: tuple[str, ...] = ("buildkit",)
-    run_keeps: tuple[str, ...] = ()
-    bases: Mapping[str, Base] = field(default_factory=dict)
+    title: str
+    report: FileReport | None = None
+    error: ImagegateError | None = None
+    notes: tuple[str, ...] = ()
+    strict: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of this answer alone."""
+        if self.report is None:
+            return self.error.exit_code if self.error is not None else ImagegateError.exit_code
+        return 0 if self.report.covered else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,66 +68,99 @@ class Sent:
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Texts:
-    """The files that were read for one Dockerfile: their bytes and where they lie."""
-
-    contents: dict[str, bytes] = field(default_factory=dict)
-    places: dict[str, Path] = field(default_factory=dict)
-
-
-def check_coverage(request: Request, *, fix: bool = False) -> tuple[FileReport, ...]:
-    """Judge every Dockerfile of `request`.
+def check_coverage(
+    wanted: Sequence[Wanted | Refused], *, fix: bool = False, propose_edits: bool = True
+) -> tuple[Answer, ...]:
+    """Judge every build; one that cannot be judged is an answer of its own.
 
     Args:
-        request: what to judge.
+        wanted: what to judge.
         fix: write the edits that cover what is not covered, and judge again.
-
-    Raises:
-        CoverageError: a file, a context or the recipes cannot be used.
+        propose_edits: look for such edits at all.
     """
-    context = read_context(request.context)
-    git = git_state(request.context, heads(request.recipes))
-    expects = tuple(f"{source}={goal}" for source, goal in request.expects)
-    assets = find_assets(request.recipes, expects, context, git).assets
-    return tuple(
-        _check_one(request, dockerfile, context, assets, fix=fix)
-        for dockerfile in request.dockerfiles
+    shelf = Shelf(one for one in wanted if isinstance(one, Wanted))
+    answers: list[Answer] = []
+    for one in wanted:
+        if isinstance(one, Refused):
+            answers.append(Answer(title=one.title, error=one.error))
+            continue
+        try:
+            answers.append(_answer(one, shelf, fix=fix, propose_edits=propose_edits or fix))
+        except ImagegateError as error:
+            answers.append(Answer(title=title_of(one), error=error, strict=one.strict))
+    return tuple(answers)
+
+
+def title_of(wanted: Wanted) -> str:
+    """Name a build: its Dockerfile, and what tells it from others of the same Dockerfile."""
+    file = wanted.label if wanted.dockerfile is None else label_of(wanted.dockerfile)
+    return f"{file} [{wanted.variant}]" if wanted.variant else file
+
+
+def _answer(wanted: Wanted, shelf: Shelf, *, fix: bool, propose_edits: bool) -> Answer:
+    context = shelf.context(wanted.context)
+    git = shelf.git(wanted.context)
+    asked = find_assets(wanted.assets, wanted.expects, context, git)
+    notes = list(asked.notes)
+    if git is not None and git.refused:
+        hint = f" ({git.hint})" if git.hint else ""
+        notes.append(f"whether the assets are committed is not known, {git.refused}{hint}")
+    report, texts = _report(wanted, shelf, asked.assets)
+    if propose_edits and not report.covered:
+        report = _repaired(report, texts, fix=fix)
+    if report.left_out:
+        notes.append(f"git-ignored and not copied, so no assets: {', '.join(report.left_out)}")
+    return Answer(title=title_of(wanted), report=report, notes=tuple(notes), strict=wanted.strict)
+
+
+def _report(wanted: Wanted, shelf: Shelf, assets: Sequence[Asset]) -> tuple[FileReport, Texts]:
+    texts = Texts()
+    judgements = judge_each(
+        [find_profile(name) for name in wanted.builders],
+        lambda builder: build_of(wanted, builder, shelf, texts),
+        assets,
     )
-
-
-def _check_one(
-    request: Request, dockerfile: Path, context: Context, assets: Sequence[Asset], *, fix: bool
-) -> FileReport:
-    texts = _Texts()
-    judgements = [
-        judge(_build(request, dockerfile, context, find_profile(name), texts), assets)
-        for name in request.builders
-    ]
+    refusals = [found for found in judgements if isinstance(found, Refusal)]
+    if len(refusals) == len(judgements):
+        raise refusals[0].error
     left_out = _left_out(judgements)
-    judgements = [_without(judgement, left_out) for judgement in judgements]
+    judgements = tuple(_without(judgement, left_out) for judgement in judgements)
     if not judgements[0].verdicts:
         raise CoverageError("every file of the recipes is git-ignored and none is copied")
-    label = label_of(dockerfile)
-    if all(judgement.covered for judgement in judgements):
-        return FileReport(
-            dockerfile=label, judgements=tuple(judgements), left_out=tuple(sorted(left_out))
-        )
-    repair = propose(judgements, texts.contents)
-    if fix:
-        for path, text in repair.texts.items():
-            write_atomically(texts.places[path], text)
-        judgements = list(repair.judgements)
-    return FileReport(
-        dockerfile=label,
-        judgements=tuple(judgements),
-        edits=repair.edits,
-        written=fix,
+    report = FileReport(
+        dockerfile=title_of(wanted),
+        judgements=judgements,
         left_out=tuple(sorted(left_out)),
     )
+    return report, texts
 
 
-def _left_out(judgements: list[Judgement]) -> set[str]:
+def _repaired(report: FileReport, texts: Texts, *, fix: bool) -> FileReport:
+    """Add the edits that cover what is not covered, written if `fix`.
+
+    Raises:
+        UsageError: what would have to be written is not a file.
+        ImagegateError: a file cannot be written.
+    """
+    repair = propose(report.judged, texts.contents)
+    if not fix:
+        return replace(report, edits=repair.edits)
+    for path in repair.texts:
+        if path not in texts.places:
+            raise UsageError(
+                f"`--fix` cannot write to `{path}`: it is not a file of its own",
+                hint="without `--fix` the lines are printed",
+            )
+    for path, text in repair.texts.items():
+        write_atomically(texts.places[path], text)
+    after = iter(repair.judgements)
+    judgements = tuple(
+        found if isinstance(found, Refusal) else next(after) for found in report.judgements
+    )
+    return replace(report, judgements=judgements, edits=repair.edits, written=True)
+
+
+def _left_out(judgements: Sequence[Judgement | Refusal]) -> set[str]:
     """Return git-ignored files that no builder copies: they are neither kept nor wanted."""
     wanted = {
         verdict.asset.path
@@ -147,24 +171,25 @@ def _left_out(judgements: list[Judgement]) -> set[str]:
     return {verdict.asset.path for verdict in judgements[0].verdicts} - wanted
 
 
-def _without(judgement: Judgement, paths: set[str]) -> Judgement:
+def _without(judgement: Judgement | Refusal, paths: set[str]) -> Judgement | Refusal:
     if not paths:
         return judgement
     kept = tuple(verdict for verdict in judgement.verdicts if verdict.asset.path not in paths)
     return replace(judgement, verdicts=kept)
 
 
-def list_context(request: Request) -> Iterator[tuple[str, Sent]]:
+def list_context(wanted: Sequence[Wanted]) -> Iterator[tuple[str, Sent]]:
     """Yield what each builder sends and drops, as (builder, line), in path order.
 
     Raises:
         CoverageError: a file or the context cannot be used.
     """
-    context = read_context(request.context)
-    for dockerfile in request.dockerfiles:
-        for name in request.builders:
+    shelf = Shelf(())
+    for one in wanted:
+        context = shelf.context(one.context)
+        for name in one.builders:
             builder = find_profile(name)
-            ignore = ignore_for(request, dockerfile, builder)
+            ignore = ignore_for(one.context, one.dockerfile, builder)
             rules = ContextFilter(ignore, builder.client)
             rules.send(context.root)  # a broken line is heard of before anything is printed
             for path, node, decision in rules.decisions(context.root):
@@ -178,83 +203,6 @@ def _sent(path: str, node: Node, decision: Decision, ignore: IgnoreFile) -> Sent
         by = f"{ignore.path}:{line} `{ignore.written(line).strip()}`"
     state = "empty" if decision.emptied else "sent" if decision.kept else "dropped"
     return Sent(path=path + "/" if node.kind is Kind.DIRECTORY else path, state=state, by=by)
-
-
-# -- reading
-
-
-def _build(
-    request: Request, dockerfile: Path, context: Context, builder: Builder, texts: _Texts
-) -> Build:
-    label = label_of(dockerfile)
-    content = read_bytes(dockerfile, f"no Dockerfile `{dockerfile}`")
-    texts.contents[label] = content
-    texts.places[label] = dockerfile
-    return Build(
-        dockerfile=parse_dockerfile(content, label),
-        dockerfile_path=_in_context(request, dockerfile),
-        builder=builder,
-        main=FilteredContext(
-            context=context, ignore=ignore_for(request, dockerfile, builder, texts)
-        ),
-        named={
-            name: FilteredContext(
-                context=read_context(folder, name), ignore=_root_ignore(folder, builder)
-            )
-            for name, folder in request.build_contexts.items()
-        },
-        build_args=request.build_args,
-        args_complete=False,
-        target=request.target,
-        bases=request.bases,
-        run_keeps=request.run_keeps,
-    )
-
-
-def _in_context(request: Request, dockerfile: Path) -> str:
-    """Return the Dockerfile's path relative to the context root, empty when it is outside."""
-    try:
-        return dockerfile.absolute().resolve().relative_to(request.context.resolve()).as_posix()
-    except ValueError:
-        return ""
-
-
-def ignore_for(
-    request: Request, dockerfile: Path, builder: Builder, texts: _Texts | None = None
-) -> IgnoreFile:
-    """Return the ignore file that `profile` reads for `dockerfile`.
-
-    Raises:
-        CoverageError: it cannot be read.
-    """
-    texts = texts if texts is not None else _Texts()
-    own = dockerfile.with_name(dockerfile.name + "\0")
-    for candidate in builder.client.ignore_files("\0"):
-        place = (
-            own.with_name(dockerfile.name + candidate.removeprefix("\0"))
-            if candidate.startswith("\0")
-            else request.context / candidate
-        )
-        found = ignore_bytes(place, builder.client)
-        if found is not None:
-            texts.contents[label_of(place)] = found
-            texts.places[label_of(place)] = place
-            return read_ignore_file(found, label_of(place), builder.client.reader)
-    return NO_IGNORE_FILE
-
-
-def _root_ignore(folder: Path, builder: Builder) -> IgnoreFile:
-    for candidate in builder.client.ignore_files(""):
-        found = ignore_bytes(folder / candidate, builder.client)
-        if found is not None:
-            return read_ignore_file(found, label_of(folder / candidate), builder.client.reader)
-    return NO_IGNORE_FILE
-
-
-# -- assets
-
-
-# -- writing
 
 
 def write_atomically(place: Path, content: bytes) -> None:

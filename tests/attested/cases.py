@@ -13,10 +13,12 @@ from imagegate.attestation.spdx import spdx
 from imagegate.attestation.statement import Statement, Subject
 from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.report.document import render_json
-from imagegate.usecases.attest import Judgement
+from imagegate.usecases.attest import Judgement, revisions
 from imagegate.verdict import CheckReport, Finding, ImageVerdict, Place, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from imagegate.checks.image.evidence import Evidence
     from tests.workspaces import Built
 
@@ -47,9 +49,21 @@ class Judged:
         return Judgement.now(self.verdict, self.evidence, at)
 
     def statements(
-        self, *, at: str = NOW, verdict: ImageVerdict | None = None
+        self,
+        *,
+        at: str = NOW,
+        verdict: ImageVerdict | None = None,
+        details: ImageVerdict | None = None,
+        checks: Mapping[str, int] | None = None,
     ) -> dict[str, Statement]:
-        """All four statements by a short name."""
+        """All four statements by a short name.
+
+        Args:
+            at: when the verdict was given.
+            verdict: what the summary says, the right one if ``None``.
+            details: what the detailed verdict says, the same if ``None``.
+            checks: the checks' revisions, today's if ``None``.
+        """
         verdict = verdict or self.verdict
         lock, image = self.evidence.lock, self.evidence.image
         result = detailed_result(
@@ -57,7 +71,7 @@ class Judged:
             lock,
             image,
             self.subject,
-            document=render_json(verdict),
+            document=render_json(details or verdict),
             pins=self.judgement().pins,
         )
         path = self.built.root / "build" / "served.build.json"
@@ -68,6 +82,7 @@ class Judged:
                 lock,
                 self.subject,
                 recipe=policy_digest(self.evidence.recipe),
+                checks=revisions() if checks is None else checks,
                 result=result,
                 verified_at=at,
                 version=VERSION,

@@ -94,7 +94,8 @@ def test_the_summary_has_what_slsa_requires(judged: Judged) -> None:
     lock = judged.evidence.lock
     assert summary["policy"]["digest"] == {"sha256": lock.digest.encoded}
     assert summary["policy"]["annotations"] == {
-        "recipe": str(policy_digest(judged.evidence.recipe))
+        "recipe": str(policy_digest(judged.evidence.recipe)),
+        "checks": {check.id: check.revision for check in CHECKS},
     }
     assert summary["verificationResult"] == "PASSED"
     # "inputAttestations": each with a digest, none left out
@@ -139,6 +140,7 @@ def test_a_verdict_on_another_image_or_by_another_lock_is_not_summarised(judged:
                 judged.evidence.lock,
                 judged.subject,
                 recipe=policy_digest(judged.evidence.recipe),
+                checks={"base.digest": 1},
                 result=result,
                 verified_at=NOW,
                 version=VERSION,
@@ -250,7 +252,7 @@ def test_the_shipped_images_bill_lists_every_distribution_with_purl_and_hash() -
     listed = [
         one for one in components(Workspace(folder).lock("glm")) if one.purl.startswith("pkg:pypi/")
     ]
-    frozen = (folder / "locks/glm/freeze.txt").read_text().splitlines()
+    frozen = Workspace(folder).lock("glm").freeze.splitlines()
     required = (folder / "locks/glm/requirements.txt").read_text().splitlines()
     lines = [*frozen, *(line.partition(" ")[0] for line in required)]
     expected = {canonicalize_name(line.partition("==")[0]): line for line in lines}
@@ -418,7 +420,7 @@ def test_packages_of_dpkg_and_conda_are_listed_as_installed_and_the_document_is_
             package("numpy", "2.2.0", "", "conda"),
         )
         facts = replace(base.facts, packages=packages)
-        lock = replace(judged.evidence.lock, base=base.model_copy(update={"facts": facts}))
+        lock = replace(judged.evidence.lock, base=replace(base, facts=facts))
         statement = sbom(lock, judged.subject, created=NOW, version=VERSION)
         document = _predicate(statement)
         purls = [one["purl"] for one in document["components"]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +27,10 @@ from imagegate.signing.keys import KeySigner, generate
 from imagegate.signing.layout import LayoutStore
 from imagegate.signing.publish import publish
 from imagegate.sources import open_image
-from imagegate.usecases.attest import Judgement, sign_verdict
+from imagegate.usecases.attest import Judgement, revisions, sign_verdict
 from imagegate.usecases.attested import verify_attested
 from imagegate.usecases.verify import verify_recipe
+from imagegate.verdict import Acceptance, CheckReport, ImageVerdict, Severity
 from imagegate.workspace import Workspace
 from tests.attested.cases import Judged, with_failure
 from tests.calls import calling
@@ -36,8 +39,6 @@ from tests.images import write_layout_archive
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
-
-    from imagegate.verdict import ImageVerdict
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
@@ -219,7 +220,7 @@ def test_a_summary_with_the_right_subject_and_no_signature_does_not_count(scene:
     _forge(scene, scene.judged.statements(at="2026-11-29T12:00:00Z"))
     _, heard = scene.ask()
     assert not _counts(heard)
-    assert heard.text.count("is not signed by the key") == 8  # four statements in two forms
+    assert heard.text.count("is not signed by the key") == 10  # five statements in two forms
 
 
 def test_a_summary_by_another_key_does_not_count(scene: Scene) -> None:
@@ -239,7 +240,7 @@ def test_a_changed_payload_does_not_count(scene: Scene) -> None:
             at = content.index(b'"payload":"') + 40
             blob.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             hit += 1
-    assert hit == 9
+    assert hit == 11
     assert not _counts(scene.ask()[1])
 
 
@@ -370,6 +371,106 @@ def test_a_summary_that_says_less_than_passed_here_does_not_count(
     statements = scene.judged.statements()
     scene.put(_changed(statements["summary"], **changes), statements["result"])
     assert not _counts(scene.ask()[1])
+
+
+# --- the checks that a verdict was given by
+
+
+def test_a_summary_of_an_older_imagegate_does_not_count(scene: Scene) -> None:
+    """Row 19: a statement that does not say how strict its checks were."""
+    statements = scene.judged.statements()
+    policy = json.loads(statements["summary"].payload)["predicate"]["policy"]
+    old = {**policy, "annotations": {"recipe": policy["annotations"]["recipe"]}}
+    scene.put(_changed(statements["summary"], policy=old), statements["result"])
+    _, heard = scene.ask()
+    assert not _counts(heard)
+    assert "expected=revisions found=nothing; an older imagegate gave it" in heard.text
+
+
+@pytest.mark.parametrize("revision", ["older", "absent", "zero", "text"])
+def test_one_laxer_check_is_enough(scene: Scene, revision: str) -> None:
+    today = revisions()
+    name = next(name for name, number in today.items() if number > 1)
+    changed: dict[str, Any] = dict(today)
+    if revision == "absent":
+        del changed[name]
+    else:
+        changed[name] = {"older": today[name] - 1, "zero": 0, "text": str(today[name])}[revision]
+    statements = scene.judged.statements(checks=changed)
+    scene.put(statements["summary"], statements["result"])
+    _, heard = scene.ask()
+    assert not _counts(heard)
+    if revision in ("older", "absent"):
+        was = today[name] - 1 if revision == "older" else "nothing"
+        assert f"expected={name} {today[name]} found={name} {was}" in heard.text
+
+
+def test_a_stricter_gates_verdict_counts(scene: Scene) -> None:
+    later = {name: number + 1 for name, number in revisions().items()}
+    statements = scene.judged.statements(checks={**later, "not.yet": 1})
+    scene.put(statements["summary"], statements["result"])
+    assert _counts(scene.ask()[1])
+
+
+# --- the details, where the summary is right: each guard alone
+
+
+def _accepted(verdict: ImageVerdict, expires: date) -> ImageVerdict:
+    """The same verdict with a failure that a waiver accepts until then."""
+    failing = with_failure(verdict, message="moved", locked="1", found="2")
+    accepted = Acceptance(reason="r", expires=expires, days_left=1)
+
+    def waived(report: CheckReport) -> CheckReport:
+        return replace(
+            report,
+            findings=tuple(
+                replace(one, severity=Severity.WAIVED, accepted=accepted)
+                if one.severity is Severity.FAIL
+                else one
+                for one in report.findings
+            ),
+        )
+
+    return replace(failing, reports=tuple(map(waived, failing.reports)))
+
+
+OTHER = Digest.of(b"another")
+GUARDS: dict[str, tuple[Callable[[ImageVerdict], ImageVerdict], str]] = {
+    "another image": (lambda v: replace(v, image=OTHER), "another image"),
+    "another lock": (lambda v: replace(v, lock=OTHER), "another lock"),
+    "another base": (lambda v: replace(v, base=OTHER), "another base"),
+    "another recipe": (lambda v: replace(v, subject="other"), "another recipe"),
+    "another platform": (lambda v: replace(v, platform="linux/amd64"), "another platform"),
+    "another policy": (lambda v: replace(v, policy=OTHER), "another policy"),
+    "no policy": (lambda v: replace(v, policy=None), "another policy"),
+    "a failure": (lambda v: with_failure(v, message="moved"), "another result"),
+    "a check left out": (lambda v: replace(v, skipped=("base.digest",)), "another result"),
+    "a check that did not run": (
+        lambda v: replace(v, reports=v.reports[1:]),
+        "another set of checks",
+    ),
+    "an expired waiver": (
+        lambda v: _accepted(v, NOW.date() - timedelta(days=1)),
+        "a waiver has expired",
+    ),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_details_that_say_something_else_do_not_count(scene: Scene, guard: str) -> None:
+    change, said = GUARDS[guard]
+    statements = scene.judged.statements(details=change(scene.judged.verdict))
+    scene.put(statements["summary"], statements["result"])
+    _, heard = scene.ask()
+    assert not _counts(heard)
+    assert said in heard.text
+    assert "expected=" in heard.text or "today=" in heard.text
+
+
+def test_a_waiver_counts_on_its_last_day(scene: Scene) -> None:
+    statements = scene.judged.statements(details=_accepted(scene.judged.verdict, NOW.date()))
+    scene.put(statements["summary"], statements["result"])
+    assert _counts(scene.ask()[1])
 
 
 def test_a_summary_without_its_details_does_not_count(scene: Scene) -> None:

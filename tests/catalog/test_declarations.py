@@ -26,7 +26,7 @@ def test_each_set_of_facts_is_declared_by_one_catalog() -> None:
 
 
 def test_facts_cannot_be_made_without_saying_what_was_read() -> None:
-    with pytest.raises(TypeError, match="missing 12 required"):
+    with pytest.raises(TypeError, match="missing 13 required"):
         Facts()  # type: ignore[call-arg]
 
 

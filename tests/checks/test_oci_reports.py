@@ -121,12 +121,12 @@ def test_a_held_package_that_moves_is_said_to_have_been_held(tmp_path: Path) -> 
     assert "debian.pins/state-moved" in failed(verdict)
 
 
-def test_an_added_debian_package_is_said(tmp_path: Path) -> None:
+def test_an_added_debian_package_has_to_be_declared(tmp_path: Path) -> None:
     base = stanza("libc6", "2.39-0")
     verdict = Case(base={STATUS: base}, added=[{STATUS: base + stanza("vim", "9.1")}]).judge(
         tmp_path
     )
-    assert found(verdict, "debian.pins/added").subject == "vim"
+    assert found(verdict, "debian.pins/undeclared").subject == "vim"
 
 
 def test_a_package_database_that_is_not_read_is_said(tmp_path: Path) -> None:

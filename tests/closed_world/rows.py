@@ -27,7 +27,7 @@ class Row:
         name: the form, as short as it can be said.
         case: the image; a function of a folder where it takes more than layers and a config.
         fails: codes of findings that have to fail the verdict, each at least once; ``x.y/*`` for
-            any finding of a check. Empty where the image is honest and passes.
+            any finding of a check, ``*`` for any at all. Empty where the image is honest and passes.
         notes: codes that have to be noted.
         failing: how many failing findings there are in all, where that is part of the answer.
         refused: the error (class and a text in its message) where the image or the recipe cannot
@@ -51,7 +51,9 @@ class Row:
 def on_base(*added: Layer, config: dict[str, Any] | None = None, **more: Any) -> Case:
     """Layers on the Debian-like base; `config` is merged over the base's."""
     merged = {**CONFIG, **(config or {})}
-    return Case(base=BASE, base_config=CONFIG, added=list(added), config=merged, **more)
+    return Case(
+        base=BASE, base_config=CONFIG, added=list(added), config=merged, closed=True, **more
+    )
 
 
 def with_base(case: Case, base: Layer) -> Case:

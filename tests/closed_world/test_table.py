@@ -23,6 +23,8 @@ def codes(verdict: ImageVerdict, severity: str) -> list[str]:
 
 
 def has(found: list[str], wanted: str) -> bool:
+    if wanted == "*":
+        return bool(found)
     if wanted.endswith("/*"):
         return any(code.startswith(wanted[:-1]) for code in found)
     return wanted in found

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from imagegate.asking.patterns import expand_braces, parse_expectation, parse_pattern
 from imagegate.errors import UsageError
 from imagegate.usecases.covering.assets import find_assets, heads
 from imagegate.usecases.covering.contexts import read_context
-from imagegate.usecases.covering.patterns import expand_braces, parse_expectation, parse_pattern
 
 if TYPE_CHECKING:
     from pathlib import Path

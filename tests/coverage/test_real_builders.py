@@ -37,8 +37,10 @@ from imagegate.coverage.building.profiles import (
 from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.tree import Kind, Node, walk
 from imagegate.errors import CoverageError
-from imagegate.usecases.coverage import Request, check_coverage, ignore_for
+from imagegate.usecases.coverage import check_coverage
 from imagegate.usecases.covering.contexts import read_context
+from imagegate.usecases.covering.reading import ignore_for
+from imagegate.usecases.covering.wanted import Wanted
 from tests.coverage.drawing import Case, a_case
 
 if TYPE_CHECKING:
@@ -264,7 +266,6 @@ def builders() -> list[type[Builder]]:
 
 def predict(case: Case, context: Path, profile: Known) -> Tree | str | None:
     """Return the predicted tree, ``None`` for a failing build, or why it is not known."""
-    request = Request(dockerfiles=(context / "Dockerfile",), context=context)
     try:
         done = evaluate(
             Build(
@@ -273,7 +274,7 @@ def predict(case: Case, context: Path, profile: Known) -> Tree | str | None:
                 builder=profile,
                 main=FilteredContext(
                     context=read_context(context),
-                    ignore=ignore_for(request, context / "Dockerfile", profile),
+                    ignore=ignore_for(context, context / "Dockerfile", profile),
                 ),
                 build_args=case.build_args,
                 target=case.target or None,
@@ -283,9 +284,8 @@ def predict(case: Case, context: Path, profile: Known) -> Tree | str | None:
         return None
     if done.failures:
         return None
-    unknown = done.image.doubt or next(
-        (node.doubt for _, node in walk(done.image) if node.doubt), None
-    )
+    unknown = next((node.doubt.text for _, node in walk(done.image) if node.doubt), None)
+    unknown = unknown or next((hold.text for hold in done.clouds[done.target].holds), None)
     return unknown or {path: shown(node, case) for path, node in walk(done.image)}
 
 
@@ -404,9 +404,9 @@ def test_after_the_repair_a_real_build_holds_all_ten_models(
     assert before is not None
     assert len(before.keys() & wanted.keys()) == 2
 
-    request = Request(dockerfiles=(dockerfile,), context=project, recipes=("recipes/*",))
-    (report,) = check_coverage(request, fix=True)
-    assert report.covered
+    build = Wanted(dockerfile=dockerfile, context=project, assets=("recipes/*",))
+    (answer,) = check_coverage([build], fix=True)
+    assert answer.exit_code == 0
 
     after = builder.build_file(project, dockerfile)
     assert after is not None

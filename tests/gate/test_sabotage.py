@@ -286,10 +286,13 @@ def test_sabotage_is_refused_with_both_sides_and_the_layer(
 
 
 HONEST: dict[str, Layer] = {
-    "an unrelated file": {"srv/note": "hello"},
+    "a log of the package manager": {"var/log/apt/history.log": "hello"},
     "a base file written again with the same bytes": {FLASHINFER: "BLOCK = 64\n"},
     "the same NCCL written again": {NCCL: nccl()},
-    "an opaque marker where nothing is below": {"srv/new/.wh..wh..opq": b"", "srv/new/f": "x"},
+    "an opaque marker where nothing is below": {
+        "var/log/apt/.wh..wh..opq": b"",
+        "var/log/apt/history.log": "x",
+    },
     "a whiteout of nothing": {"srv/.wh.nothing": b""},
     "bytecode that Python checks": {
         f"{SITE}/flashinfer/__pycache__/decode.cpython-312.pyc": b"\xcb\r\r\n" + bytes(12)
@@ -397,8 +400,9 @@ def test_a_config_that_claims_the_bases_diff_ids_over_other_blobs_is_refused(
     found = failures(report)
     assert found["base.digest/not-a-prefix"]["locked"] == digest(honest.tars[0])
     assert found["base.digest/config-lies"]["found"] == digest(honest.tars[0])
-    # everything was read, so what differs is named too
-    assert found["files.moves/overwritten"]["subject"] == "etc/os-release"
+    # what compares with a base that is not there is not asked, and says so
+    unasked = {check["id"] for check in report["checks"] if check["left_out"]}
+    assert {"files.moves", "files.explained", "python.content", "python.locked"} <= unasked
 
 
 def test_a_squashed_image_is_refused(
@@ -413,7 +417,9 @@ def test_a_squashed_image_is_refused(
 
     assert exit_code == 1
     assert "base.digest/layer-absent" in failures(report)
-    assert "python.locked/missing" in failures(report)
+    assert {
+        code for code in failures(report) if code.startswith(("files.", "python.content"))
+    } == set()
 
 
 def test_the_base_itself_is_no_build_of_the_recipe(

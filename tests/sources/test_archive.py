@@ -239,20 +239,12 @@ def test_a_compressed_archive_gets_a_hint(tmp_path: Path) -> None:
     assert "unpack" in (caught.value.hint or "")
 
 
-def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["/etc/passwd", "../secret", "../../../../etc/passwd", "b"])
+def test_a_link_never_leads_out_of_the_archive_nor_to_a_link(tmp_path: Path, target: str) -> None:
     path = tmp_path / "a.tar"
-    path.write_bytes(tar({"manifest.json": Link("b"), "b": Link("manifest.json")}))
-    with pytest.raises(ImageError, match="link in a circle"):
+    path.write_bytes(tar({"manifest.json": Link(target), "b": Link("manifest.json")}))
+    with pytest.raises(ImageError, match="is a link to"):
         open_image(str(path))
-
-
-def test_a_link_never_leads_out_of_the_archive(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("[]")
-    path = tmp_path / "a.tar"
-    for target in (str(secret), "../secret", "../../../../etc/passwd"):
-        path.write_bytes(tar({"manifest.json": Link(target)}))
-        assert Archive(path).open("manifest.json") is None
 
 
 # --- the files of an archive
@@ -277,16 +269,6 @@ def test_files_are_found_however_their_names_are_written(tmp_path: Path) -> None
             assert stream.read(1) == b""
     assert not archive.exists("folder")
     assert archive.open("nothing") is None
-
-
-def test_of_two_files_with_one_name_the_last_counts(tmp_path: Path) -> None:
-    # `docker load` unpacks the archive, so a later file replaces an earlier
-    path = tmp_path / "a.tar"
-    path.write_bytes(tar([("f", b"first"), ("f", b"last")]))
-    stream = Archive(path).open("f")
-    assert stream is not None
-    with stream:
-        assert stream.read(100) == b"last"
 
 
 SMALL = tar(

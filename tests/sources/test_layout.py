@@ -92,6 +92,12 @@ def test_an_index_that_stands_a_thousand_times_is_read_once(tmp_path: Path) -> N
     assert str(open_image(f"oci:{layout}").image.digest) == image.digest
 
 
+def statement() -> BuiltImage:
+    """BuildKit's form: an image config without meaning, layers that are in-toto statements."""
+    layer = {"mediaType": "application/vnd.in-toto+json", "digest": "sha256:" + "0" * 64, "size": 2}
+    return built(b"no image").with_manifest(layers=[layer])
+
+
 OLD_ATTESTATION = {
     "platform": {"os": "unknown", "architecture": "unknown"},
     "annotations": {"vnd.docker.reference.type": "attestation-manifest"},
@@ -119,12 +125,40 @@ def test_nerdctl_4328_an_attestation_is_never_taken_for_the_image(
     tmp_path: Path, form: dict[str, Any], number: str
 ) -> None:
     del number  # one rule, three reports
-    image, attestation = built(), built(b"no image")
+    image, attestation = built(), statement()
     index = index_of(attestation.descriptor(**form), image.descriptor(**on("arm64")))
     layout = write_layout(tmp_path / "l", image, attestation, index=index)
     assert str(open_image(f"oci:{layout}").image.digest) == image.digest
     with pytest.raises(ImageError, match="holds no image"):
         open_image(f"oci:{layout}@{attestation.digest}")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"annotations": OLD_ATTESTATION["annotations"]},
+        {**on("arm64"), "annotations": OLD_ATTESTATION["annotations"]},
+        {"artifactType": NEW_ATTESTATION["artifactType"]},
+        {**on("arm64"), "artifactType": NEW_ATTESTATION["artifactType"]},
+    ],
+)
+def test_what_only_calls_itself_an_attestation_is_an_image_to_a_runtime(
+    tmp_path: Path, form: dict[str, Any]
+) -> None:
+    # containerd chooses by platform, or by the config's where an entry has none
+    image, other = built(), built(b"evil")
+    index = index_of(other.descriptor(**form), image.descriptor(**on("arm64")))
+    layout = write_layout(tmp_path / "l", image, other, index=index)
+    with pytest.raises(ImageError, match="holds several images"):
+        open_image(f"oci:{layout}", Connection(platform=ARM))
+
+
+def test_an_entry_without_platform_may_be_the_one_that_a_runtime_takes(tmp_path: Path) -> None:
+    image, other = built(), built(b"evil")
+    index = index_of(other.descriptor(), image.descriptor(**on("arm64")))
+    layout = write_layout(tmp_path / "l", image, other, index=index)
+    with pytest.raises(ImageError, match="holds several images"):
+        open_image(f"oci:{layout}", Connection(platform=ARM))
 
 
 def test_nerdctl_4328_nothing_but_an_attestation_is_no_image(tmp_path: Path) -> None:

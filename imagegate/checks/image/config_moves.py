@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
@@ -12,14 +14,12 @@ from imagegate.checks.image.evidence import (
     Evidence,
     command_of,
     command_words,
-    program_folders,
 )
-from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from imagegate.rootfs import FileTree
+    from imagegate.oci.documents import ContainerConfig
     from imagegate.verdict import CheckReport
 
 # variables that choose which libraries, modules, packages and kernels are used
@@ -53,49 +53,97 @@ _SETTINGS_FILES = {
     re.compile(r"etc/uv/uv\.toml|(?:root|home/[^/]+)/\.config/uv/uv\.toml"): "uv",
 }
 _FIELDS = ("entrypoint", "cmd", "user", "working_dir")
-# what every build writes about itself (image-spec, annotations.md)
-_OF_THE_BUILD = "org.opencontainers.image."
+# what builders write about their own work, and no runtime reads (moby, builder/dockerfile and
+# daemon/create.go `merge`; buildah, `--identity-label`)
+_BOOKKEEPING = frozenset({"Image", "Hostname", "Domainname", "ArgsEscaped"})
+_BOOKKEEPING_LABELS = frozenset({"io.buildah.version"})
+# the document around the settings: what the format defines and other checks judge, and what
+# builders add (image-spec, config.md; Docker image spec v1.2; moby/buildkit, exporter)
+_AROUND = frozenset({"architecture", "os", "variant", "rootfs", "history", "created", "author"})
+_AROUND |= frozenset({"container", "container_config", "docker_version", "parent", "id", "config"})
+_CACHE = "moby.buildkit."
+# `base.annotations` judges this one
+_OF_ANNOTATIONS = "Label org.opencontainers.image.base.digest"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_HINT = "declare it under `[config]`, or keep the build from setting it"
 
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("config.moves")
     compared = _judge_environment(evidence, findings)
     compared += _judge_fields(evidence, findings)
-    compared += _judge_program(evidence, findings)
     _judge_command_environment(evidence, findings)
     _judge_settings_files(evidence, findings)
     compared += _judge_labels(evidence, findings)
     compared += _judge_others(evidence, findings)
+    compared += _judge_document(evidence, findings)
+    _judge_base_digests(evidence, findings)
     return findings.report(compared)
 
 
 def _judge_environment(evidence: Evidence, findings: Findings) -> list[str]:
-    declared = evidence.recipe.document.config.env
+    declared = evidence.recipe.env_over(evidence.lock.base.digest)
     base = evidence.base_settings.environment
     expected = {**base, **declared}
     found = evidence.settings.environment
+    _judge_entries(evidence, findings)
     for name in sorted(expected.keys() | found.keys()):
         wanted, value = expected.get(name), found.get(name)
         if wanted == value:
             if value is not None and name in declared and base.get(name) != value:
                 _note_declared(name, base.get(name), value, findings)
             continue
-        watched = _is_watched(name)
-        silenced = SILENCING.get(name) if value else None
         if (name, wanted, value) == ("PATH", None, DEFAULT_PATH):
-            watched = False
-        if name in expected or watched or silenced:
-            findings.fail(
-                "env",
+            findings.note(
+                "default-path",
                 name,
-                _about(name, wanted, value, silenced),
-                locked="nothing" if wanted is None else wanted,
-                found="nothing" if value is None else value,
-                hint="declare it under `[config.env]`, or keep the step from setting it",
+                "the builder wrote the `PATH` that runtimes take where none is set",
+                locked="nothing",
+                found=value,
             )
-        else:
-            findings.note("env-added", name, "a variable was added", locked="nothing", found=value)
+            continue
+        findings.fail(
+            "env",
+            name,
+            _about(name, wanted, value, SILENCING.get(name) if value else None),
+            locked="nothing" if wanted is None else wanted,
+            found="nothing" if value is None else value,
+            facts={"value": evidence.seal(f"{wanted}={value}")},
+            hint="declare it under `[config.env]`, or keep the step from setting it",
+        )
     return [f"Env {name}: {value}" for name, value in sorted(expected.items())]
+
+
+def _judge_entries(evidence: Evidence, findings: Findings) -> None:
+    """Refuse a list of variables that two runtimes read differently.
+
+    Of two entries with one name some take the first and some the last; an entry without ``=`` is
+    a variable for some and none for others.
+    """
+    base = Counter(evidence.base_settings.env or ())
+    entries = evidence.settings.env or ()
+    names = Counter(entry.partition("=")[0] for entry in entries)
+    for name, count in sorted(names.items()):
+        own = [entry for entry in entries if entry.partition("=")[0] == name]
+        if count > 1 and Counter(own) != Counter({e: base[e] for e in own if base[e]}):
+            findings.fail(
+                "env-twice",
+                name,
+                "a variable stands twice; runtimes differ in which one they take",
+                locked="one entry",
+                found=f"{count} entries",
+                facts={"entries": evidence.seal("\0".join(own))},
+                hint="set it once",
+            )
+        if not name or any("=" not in entry and not base[entry] for entry in own):
+            findings.fail(
+                "env-form",
+                name or "an empty name",
+                "an entry of `Env` is not `NAME=value`; runtimes differ in what they make of it",
+                locked="NAME=value",
+                found=own[0],
+                facts={"entries": evidence.seal("\0".join(own))},
+            )
 
 
 def _note_declared(name: str, before: str | None, value: str, findings: Findings) -> None:
@@ -115,8 +163,10 @@ def _about(name: str, wanted: str | None, value: str | None, silenced: str | Non
         return f"a variable was set that turns off {silenced}"
     if value is None:
         return "a variable of the base or recipe is gone"
-    if wanted is None:
+    if wanted is None and _is_watched(name):
         return f"a variable was set that chooses what is loaded: `{name}`"
+    if wanted is None:
+        return "neither base nor recipe sets this variable"
     return "a variable has another value than base and recipe say"
 
 
@@ -138,7 +188,8 @@ def _judge_fields(evidence: Evidence, findings: Findings) -> list[str]:
                 f"`{name}` is not what base and recipe say",
                 locked=wanted or "nothing",
                 found=found or "nothing",
-                hint="declare it under `[config]`, or keep the build from setting it",
+                facts={"value": evidence.seal(f"{wanted}={found}")},
+                hint=_HINT,
             )
     return compared
 
@@ -147,31 +198,7 @@ def _text(value: str | tuple[str, ...] | None) -> str:
     if isinstance(value, tuple):
         return str(list(value)) if value else ""
     # the root folder and user are what runtimes take where nothing is said
-    return "" if value in (None, "/", "root", "0") else str(value)
-
-
-def _judge_program(evidence: Evidence, findings: Findings) -> list[str]:
-    """Look for the program that the container starts (config.md, "Entrypoint", "Cmd")."""
-    argv, before = command_of(evidence.settings), command_of(evidence.base_settings)
-    if not argv:
-        return []
-    found = _program(argv[0], evidence.tree, evidence.settings.environment)
-    if not found:
-        in_base = bool(before) and bool(
-            _program(before[0], evidence.base_tree, evidence.base_settings.environment)
-        )
-        known = before[:1] == argv[:1] and not in_base
-        add = findings.note if known else findings.fail
-        add(
-            "program-missing",
-            argv[0],
-            "the program that the container starts is not in the image"
-            + ("; the base has it so" if known else ""),
-            locked=f"`{argv[0]}` in one of {', '.join(program_folders(evidence.settings.environment))}",
-            found="nothing",
-            hint="install what brings it, or correct `[config] entrypoint` or `cmd`",
-        )
-    return [f"program {argv[0]}: found={f'/{found}' if found else 'nothing'}"]
+    return "" if value in (None, "/", "root", "0", "0:0", "root:root") else str(value)
 
 
 def _judge_command_environment(evidence: Evidence, findings: Findings) -> None:
@@ -182,12 +209,12 @@ def _judge_command_environment(evidence: Evidence, findings: Findings) -> None:
         silenced = SILENCING.get(name) if value else None
         if not equals or word in before or not (silenced or _is_watched(name)):
             continue
-        add = findings.fail if silenced else findings.note
-        add(
+        findings.weigh(
             "env-in-command",
             name,
             "the command sets a variable that "
             + (f"turns off {silenced}" if silenced else "chooses what is loaded"),
+            because="" if silenced else "the recipe declares this command",
             locked="nothing",
             found=value,
             hint="declare it under `[config.env]`, where it is compared",
@@ -218,64 +245,133 @@ def _judge_settings_files(evidence: Evidence, findings: Findings) -> None:
         )
 
 
-def _program(name: str, tree: FileTree, environment: Mapping[str, str]) -> str:
-    """Return the file behind a program's name, ``""`` where there is none."""
-    candidates = [name] if "/" in name else [f"{e}/{name}" for e in program_folders(environment)]
-    for path in candidates:
-        resolved = tree.resolve(path)
-        node = tree.get(resolved) if resolved else None
-        if resolved is not None and node is not None and node.kind is Kind.FILE:
-            return resolved
-    return ""
-
-
 def _judge_labels(evidence: Evidence, findings: Findings) -> list[str]:
-    expected = {**(evidence.base_settings.labels or {}), **evidence.recipe.document.config.labels}
+    declared = evidence.recipe.labels_over(evidence.lock.base.digest)
+    expected = {**(evidence.base_settings.labels or {}), **declared}
     found = evidence.settings.labels or {}
     for name in sorted(expected.keys() | found.keys()):
         wanted, value = expected.get(name), found.get(name)
         if wanted == value:
             continue
-        harmless = wanted is None or name.startswith(_OF_THE_BUILD)
-        add = findings.note if harmless else findings.fail
-        add(
+        findings.weigh(
             "label",
             name,
-            "a label was added" if wanted is None else "a label is not what base and recipe say",
+            "neither base nor recipe sets this label"
+            if wanted is None
+            else "a label is not what base and recipe say",
+            because="a builder writes it about itself" if name in _BOOKKEEPING_LABELS else "",
             locked="nothing" if wanted is None else wanted,
             found="nothing" if value is None else value,
+            facts={"value": evidence.seal(f"{wanted}={value}")},
+            hint="declare it under `[config.labels]`, or keep the build from setting it",
         )
     return [f"Label {name}: {value}" for name, value in sorted(expected.items())]
 
 
 def _judge_others(evidence: Evidence, findings: Findings) -> list[str]:
-    """Compare what the config says beyond the named fields: volumes, ports, health, signals."""
-    before, now = (
-        _others(evidence.base_settings.model_extra),
-        _others(evidence.settings.model_extra),
-    )
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            add = findings.fail if name in before else findings.note
-            add(
+    """Compare every other field: ports, volumes, health, shell, signals, ONBUILD, unknown ones."""
+    recipe, section = evidence.recipe, evidence.recipe.document.config
+    before, now = _others(evidence.base_settings), _others(evidence.settings)
+    expected = dict(before)
+    for name, added in (("ExposedPorts", recipe.ports), ("Volumes", section.volumes)):
+        if added:
+            own = expected.get(name)
+            expected[name] = {**(own if isinstance(own, dict) else {}), **{k: {} for k in added}}
+    if section.stop_signal is not None:
+        expected["StopSignal"] = section.stop_signal
+    for name in sorted(expected.keys() | now.keys()):
+        wanted, value = expected.get(name), now.get(name)
+        if wanted != value:
+            findings.fail(
                 "setting",
                 name,
-                f"`{name}` is not the base's",
-                locked=str(before.get(name, "nothing")),
-                found=str(now.get(name, "nothing")),
+                f"`{name}` is not what base and recipe say",
+                locked=_json(wanted),
+                found=_json(value),
+                facts={"value": evidence.seal(f"{_json(wanted)}={_json(value)}")},
+                hint="keep the build from setting it"
+                if name in ("Healthcheck", "Shell", "OnBuild")
+                else _HINT,
             )
-    return [f"{name}: {value}" for name, value in sorted(before.items())]
+    return [f"{name}: {_json(value)}" for name, value in sorted(expected.items())]
 
 
-def _others(extra: Mapping[str, object] | None) -> dict[str, object]:
-    return {name: value for name, value in (extra or {}).items() if value}
+def _others(settings: ContainerConfig) -> dict[str, object]:
+    """Return the fields that are compared as they are, without those that say nothing."""
+    extra: dict[str, object] = {**(settings.model_extra or {}), "OnBuild": settings.on_build}
+    return {name: value for name, value in extra.items() if value and name not in _BOOKKEEPING}
+
+
+def _json(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _judge_document(evidence: Evidence, findings: Findings) -> list[str]:
+    """Compare the fields around the settings that no specification and no builder defines."""
+    config = evidence.lock.config
+    before = _fields(config.model_extra if config else None)
+    now = _fields(evidence.image.config.model_extra)
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            findings.fail(
+                "document",
+                name,
+                f"`{name}` of the image's config is not the base's",
+                locked=_json(before.get(name)),
+                found=_json(now.get(name)),
+                facts={"value": evidence.seal(_json(now.get(name)))},
+                hint="keep the build from writing it",
+            )
+    return [f"{name}: {_json(value)}" for name, value in sorted(before.items())]
+
+
+def _fields(extra: Mapping[str, object] | None) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in (extra or {}).items()
+        if value and name not in _AROUND and not name.startswith(_CACHE)
+    }
+
+
+def _judge_base_digests(evidence: Evidence, findings: Findings) -> None:
+    """Look for labels and variables that name another base than the one the image stands on."""
+    locked = evidence.lock.base
+    right = {str(digest) for digest in (locked.digest, locked.index) if digest is not None}
+    if not right:
+        return
+    inherited = {
+        **{f"Env {name}": v for name, v in evidence.base_settings.environment.items()},
+        **{f"Label {name}": v for name, v in (evidence.base_settings.labels or {}).items()},
+    }
+    profile = evidence.recipe.declared_over(locked.digest).env
+    texts = {
+        **{f"Env {name}": v for name, v in evidence.settings.environment.items()},
+        **{f"Label {name}": v for name, v in (evidence.settings.labels or {}).items()},
+        **{f"profile {name}": v for name, v in profile.items()},
+    }
+    repository = evidence.recipe.base.name if evidence.recipe.base is not None else ""
+    for where, text in sorted(texts.items()):
+        # what the base says of itself names what it stands on in turn
+        if inherited.get(where) == text or where == _OF_ANNOTATIONS:
+            continue
+        about_base = "base" in where.lower() or (repository and repository in text)
+        others = [found for found in _DIGEST.findall(text) if found not in right]
+        if about_base and others:
+            findings.fail(
+                "base-digest",
+                where,
+                "it names another base than the one that the image stands on",
+                locked=str(locked.digest),
+                found=others[0],
+                hint="write `{base}` in the recipe: it becomes the locked digest",
+            )
 
 
 CHECK = Check(
     id="config.moves",
-    question="are Env, Entrypoint, Cmd, User, WorkingDir and Labels those of base and recipe",
+    question="is every field of the image's configuration the base's or the recipe's",
     why="one variable chooses another library, another kernel, or turns a check off",
     fix="declare under `[config]` what is meant, and keep the build from setting the rest",
     judge=_judge,
-    revision=1,
+    revision=2,
 )

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from imagegate.catalog.elfheader import machine_of
 from imagegate.catalog.loader import Loader
+from imagegate.catalog.python import recorded_files
 from imagegate.catalog.startup import search_order
 from imagegate.checks.check import seal
 from imagegate.oci.documents import ContainerConfig
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.checks.image.explained import Explained
     from imagegate.coverage.copying import Copying
     from imagegate.facts import Distribution, Facts
     from imagegate.lock import Lock, LockedAsset
@@ -30,6 +32,14 @@ if TYPE_CHECKING:
     from imagegate.oci.image import Image, Layer
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
+
+
+# written by whoever installs, so they differ between installers (PEP 376, PEP 627)
+INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
+
+
+# what a check rests on that compares what was added with what it stands on
+ON_THE_BASE = "the base's layers are not the image's first, so what was added to it is not known"
 
 
 class Proof(StrEnum):
@@ -161,6 +171,52 @@ class Evidence:
         return {link.path.lstrip("/"): link.target for link in self.recipe.document.layer.links}
 
     @cached_property
+    def explained(self) -> Explained:
+        """Why each path that the added layers touched is there."""
+        from imagegate.checks.image.explained import explain
+
+        return explain(self)
+
+    @cached_property
+    def new_nodes(self) -> Mapping[str, Node]:
+        """What the added layers bring where the base has nothing, by path."""
+        return {
+            change.path: change.after
+            for change in self.changes
+            if change.before is None and change.after is not None
+        }
+
+    @cached_property
+    def base_entries(self) -> Mapping[str, Mapping[str, str]]:
+        """Entries of the base's databases: path, key, digest of the entry."""
+        found: dict[str, dict[str, str]] = {}
+        for entry in self.lock.base.facts.entries:
+            found.setdefault(entry.path, {})[entry.key] = entry.digest
+        return found
+
+    def behind(self, path: str) -> str:
+        """Return where a path really lies once the links of its folders are followed."""
+        folder, slash, name = path.rpartition("/")
+        if folder not in self._behind:
+            self._behind[folder] = self.tree.resolve(folder) or folder
+        return f"{self._behind[folder]}{slash}{name}".lstrip("/")
+
+    @cached_property
+    def _behind(self) -> dict[str, str]:
+        return {}
+
+    def is_installers_own(self, path: str) -> bool:
+        """Say whether an installer writes a file of this name into a locked wheel's metadata."""
+        folder, _, name = path.rpartition("/")
+        return name in INSTALLERS_OWN and self.lock.layer.get(f"{folder}/METADATA") is not None
+
+    def allowed(self, path: str) -> bool:
+        """Say whether the recipe's `allow` explains a path; watched ones it has to name in full."""
+        from imagegate.checks.image.explained import By
+
+        return self.explained.by.get(path) is By.ALLOWED
+
+    @cached_property
     def base_tree(self) -> FileTree:
         """The locked base's file system alone."""
         return FileTree(self.lock.files)
@@ -226,11 +282,12 @@ class Evidence:
             secret: whether what stands there is a credential, whose hash must not be guessed at.
         """
         content = self._content(path) if path else ""
+        owner = self.owner_of(path) if path else ""
         if secret and content:
             content = self.seal(content)
         found = next((one for one in self.image.layers if one.number == layer), None)
         if found is None:
-            return Place(path=path, layer=layer, content=content)
+            return Place(path=path, layer=layer, content=content, owner=owner)
         digest = found.descriptor.digest if found.descriptor else found.diff_id
         return Place(
             path=path,
@@ -238,7 +295,33 @@ class Evidence:
             layer_digest=str(digest),
             step=found.created_by,
             content=content,
+            owner=owner,
         )
+
+    def owner_of(self, path: str) -> str:
+        """Name the distribution or package that a path belongs to, ``""`` where none claims it.
+
+        The base's index and the lock are asked first, then what added distributions record.
+        """
+        for node in (self.lock.files.get(path), self.lock.layer.get(path)):
+            if node is not None and node.owner:
+                return node.owner
+        return self._recorded_by.get(path, "")
+
+    @cached_property
+    def _recorded_by(self) -> Mapping[str, str]:
+        """Which distribution that neither base nor lock has claims a path in its RECORD."""
+        base = {pin.path for pin in self.lock.base.facts.distributions}
+        locked = {wheel.name for wheel in self.lock.wheels}
+        return {
+            path: label_of(pin)
+            for pin in self.facts.distributions
+            if pin.path not in base and key_of(pin) not in locked
+            for path in (
+                pin.path,
+                *(path for path, _ in recorded_files(self.tree, self.collector, pin)),
+            )
+        }
 
     def seal(self, value: str) -> str:
         """Name a secret value so that nobody without the image can try values out.

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Change, Evidence, is_distributions, program_folders
+from imagegate.checks.image.evidence import (
+    ON_THE_BASE,
+    Change,
+    Evidence,
+    is_distributions,
+    program_folders,
+)
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -13,6 +19,10 @@ if TYPE_CHECKING:
     from imagegate.verdict import CheckReport
 
 _SPECIAL_BITS = 0o6000
+_READ_OR_RUN = 0o555
+_WRITE_OF_OTHERS = 0o022
+# the label is the host's: runtimes write their own (containers/storage, "relabel")
+_OF_THE_HOST = "security.selinux"
 # what each irregularity of a layer means, and whether it fails the verdict
 _IRREGULARITIES = {
     "duplicate-path": (
@@ -39,40 +49,36 @@ _IRREGULARITIES = {
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("files.moves")
-    added = moved = 0
-    unexplained: list[str] = []
+    moved = rewritten = 0
     for change in evidence.changes:
         if change.before is None:
-            added += 1
-            if _judge_new(change, evidence, findings):
-                unexplained.append(change.path)
+            _judge_new(change, evidence, findings)
         else:
             moved += 1
-            _judge_base_path(change, evidence, findings)
+            rewritten += _judge_base_path(change, evidence, findings)
     _judge_programs(evidence, findings)
     for irregularity in evidence.tree.irregularities:
         _judge_irregularity(irregularity, evidence, findings)
-    if unexplained:
-        listed = ", ".join(f"`{path}`" for path in unexplained[:5])
-        more = f" and {len(unexplained) - 5} more" if len(unexplained) > 5 else ""
+    if rewritten:
         findings.note(
-            "outside-lock",
-            "new files",
-            f"{len(unexplained)} new files are neither of a locked wheel nor assets: {listed}{more}",
+            "rewritten",
+            "files of the base",
+            f"{rewritten} files of the base were written again with the same bytes",
         )
     if not evidence.changes:
         findings.fail("nothing-added", evidence.recipe.name, "the added layers hold no path")
-    base = f"{len(evidence.lock.files)} paths of the base"
-    return findings.report([f"{base}: {moved} touched; {added} paths added"])
+    return findings.report([f"{len(evidence.lock.files)} paths of the base: {moved} touched"])
 
 
-def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> None:
+def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> int:
+    """Judge a path of the base; returns 1 for a file that has the same bytes again."""
     before, after = change.before, change.after
     assert before is not None
     place = evidence.place(change.path, change.layer)
+    explained = evidence.explained.by.get(change.path)
+    cause = before.owner
     if after is None:
-        # what a distribution owns is `python.content`'s to say, unless it is a whole folder
-        if not is_distributions(before) and before.kind is not Kind.DIRECTORY:
+        if _is_deleted(change, evidence) and explained is None:
             findings.fail(
                 "deleted",
                 change.path,
@@ -80,8 +86,9 @@ def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> 
                 locked=before.sha256 or before.target or before.kind.name.lower(),
                 found="nothing",
                 place=place,
+                cause=cause,
             )
-        return
+        return 0
     if before.kind is not after.kind:
         hidden = 0
         if before.kind is Kind.SYMLINK:
@@ -96,32 +103,49 @@ def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> 
             locked=before.target or before.sha256 or before.kind.name.lower(),
             found=after.target or after.sha256 or after.kind.name.lower(),
             place=place,
+            cause=cause,
         )
-    elif before.kind is Kind.SYMLINK and before.target != after.target:
-        findings.fail(
-            "retargeted",
-            change.path,
-            "a link of the base leads elsewhere",
-            locked=before.target,
-            found=after.target,
-            place=place,
-        )
-    elif not before.same_content(after):
-        if not is_distributions(before):
-            findings.fail(
-                "overwritten",
-                change.path,
-                f"a file of {before.owner or 'the base'} has other bytes",
-                locked=before.sha256,
-                found=after.sha256,
-                place=place,
-            )
-    else:
+        return 0
+    if before.same_content(after) or (explained is not None and before.kind is Kind.FILE):
         _judge_attributes(change, evidence, findings)
+        return int(
+            before.kind is Kind.FILE and before.same_content(after) and not is_distributions(before)
+        )
+    if before.kind is Kind.SYMLINK:
+        if explained is None:
+            findings.fail(
+                "retargeted",
+                change.path,
+                "a link of the base leads elsewhere",
+                locked=before.target,
+                found=after.target,
+                place=place,
+                cause=cause,
+            )
+    elif not is_distributions(before):
+        findings.fail(
+            "overwritten",
+            change.path,
+            f"a file of {before.owner or 'the base'} has other bytes",
+            locked=before.sha256,
+            found=after.sha256,
+            place=place,
+            cause=cause,
+        )
+    return 0
+
+
+def _is_deleted(change: Change, evidence: Evidence) -> bool:
+    """Say whether a deleted path is this check's: of a folder, what it held is told instead."""
+    assert change.before is not None
+    if change.before.kind is Kind.DIRECTORY:
+        return next(evidence.lock.files.under(change.path), None) is None
+    # what a distribution owns is `python.content`'s to say
+    return not is_distributions(change.before)
 
 
 def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) -> None:
-    """Compare owner, mode and capabilities of a path whose content did not change."""
+    """Compare mode, owner and attributes of a path of the base that is still what it was."""
     before, after = change.before, change.after
     assert before is not None
     assert after is not None
@@ -134,8 +158,9 @@ def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) ->
             locked=f"{before.mode:o}",
             found=f"{after.mode:o}",
             place=place,
+            cause=before.owner,
         )
-    elif before.capabilities != after.capabilities:
+    if before.capabilities != after.capabilities:
         findings.fail(
             "capability",
             change.path,
@@ -143,30 +168,63 @@ def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) ->
             locked=before.capabilities or "none",
             found=after.capabilities or "none",
             place=place,
+            cause=before.owner,
         )
-    elif (before.mode, before.uid, before.gid) != (after.mode, after.uid, after.gid):
-        findings.note(
-            "attributes",
+    _judge_extended(before.attributes, change, evidence, findings)
+    if (before.mode, before.uid, before.gid) == (after.mode, after.uid, after.gid):
+        return
+    lost = before.mode & ~after.mode & _READ_OR_RUN
+    gained = after.mode & ~before.mode & _WRITE_OF_OTHERS
+    moved = (before.uid, before.gid) != (after.uid, after.gid)
+    said = [
+        *(["it lost the permission to be read or run"] if lost else []),
+        *(["others may write to it"] if gained else []),
+        *(["it belongs to somebody else"] if moved else []),
+    ]
+    findings.weigh(
+        "attributes",
+        change.path,
+        f"owner or mode of a path of the base changed{': ' if said else ''}{', '.join(said)}",
+        because="" if said else "nobody loses or gains what matters",
+        locked=f"{before.mode:o} {before.uid}:{before.gid}",
+        found=f"{after.mode:o} {after.uid}:{after.gid}",
+        place=place,
+        hint="take the chmod or chown out of the step, or limit it to what the layer adds",
+        cause=before.owner,
+    )
+
+
+def _judge_extended(
+    known: tuple[tuple[str, str], ...], change: Change, evidence: Evidence, findings: Findings
+) -> None:
+    """Refuse extended attributes and ACLs that the base's path does not have."""
+    assert change.after is not None
+    if change.after.attributes == known:
+        return
+    for name, value in sorted(set(change.after.attributes) ^ set(known)):
+        before, after = dict(known).get(name), dict(change.after.attributes).get(name)
+        if before is not None and (name, value) not in known:
+            continue  # told with the base's value
+        findings.weigh(
+            "attribute",
             change.path,
-            "owner or mode of a path of the base changed",
-            locked=f"{before.mode:o} {before.uid}:{before.gid}",
-            found=f"{after.mode:o} {after.uid}:{after.gid}",
-            place=place,
-        )
-    elif before.kind is Kind.FILE and not is_distributions(before):
-        findings.note(
-            "rewritten",
-            change.path,
-            "a file of the base was written again with the same bytes",
-            place=place,
+            f"the attribute `{name}` is not the base's"
+            if change.before is not None
+            else f"a new path has the attribute `{name}`",
+            because="runtimes write their own label" if name == _OF_THE_HOST else "",
+            locked=before or "nothing",
+            found=after or "nothing",
+            place=evidence.place(change.path, change.layer),
+            cause=change.before.owner if change.before is not None else "",
         )
 
 
-def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> bool:
-    """Judge a new path; returns whether nothing in the lock explains it."""
+def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> None:
+    """Judge what no explanation excuses: rights, devices, attributes."""
     after = change.after
-    if after is None or after.kind is Kind.DIRECTORY:
-        return False
+    if after is None:
+        return
+    place = evidence.place(change.path, change.layer)
     if after.kind is Kind.FILE and after.mode & _SPECIAL_BITS:
         findings.fail(
             "setuid",
@@ -174,7 +232,7 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> bool:
             "a new file runs with another's rights",
             locked="nothing",
             found=f"{after.mode:o}",
-            place=evidence.place(change.path, change.layer),
+            place=place,
         )
     if after.capabilities:
         findings.fail(
@@ -183,7 +241,7 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> bool:
             "a new file has file capabilities",
             locked="nothing",
             found=after.capabilities,
-            place=evidence.place(change.path, change.layer),
+            place=place,
         )
     if after.kind in (Kind.CHARACTER, Kind.BLOCK):
         findings.fail(
@@ -192,11 +250,9 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> bool:
             "a layer adds a device",
             locked="nothing",
             found=after.kind.name.lower(),
-            place=evidence.place(change.path, change.layer),
+            place=place,
         )
-    if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:
-        return False
-    return all(asset.target != change.path for asset in evidence.lock.assets)
+    _judge_extended((), change, evidence, findings)
 
 
 def _judge_programs(evidence: Evidence, findings: Findings) -> None:
@@ -231,11 +287,11 @@ def _judge_irregularity(
     irregularity: LayerIrregularity, evidence: Evidence, findings: Findings
 ) -> None:
     fails, message = _IRREGULARITIES[irregularity.code]
-    add = findings.fail if fails else findings.note
-    add(
+    findings.weigh(
         irregularity.code,
         irregularity.path,
         message,
+        because="" if fails else "runtimes agree on what it means",
         found=irregularity.detail,
         place=evidence.place(irregularity.path, irregularity.layer),
     )
@@ -247,5 +303,6 @@ CHECK = Check(
     why="a folder in the place of `/lib`, or a link that leads elsewhere, breaks what nothing lists",
     fix="find the step in the message and keep it from writing there",
     judge=_judge,
-    revision=1,
+    revision=2,
+    rests_on=ON_THE_BASE,
 )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from imagegate.catalog.databases import digest_of
 from imagegate.catalog.system import CONDA, DPKG, OTHER_DATABASES, altered, is_held, is_installed
 from imagegate.checks.check import Findings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from imagegate.checks.image.debian import Added
     from imagegate.checks.image.evidence import Evidence
     from imagegate.facts import Facts, SystemPackage
     from imagegate.verdict import CheckReport
@@ -22,7 +26,7 @@ def judge_packages(manager: str, check: str, evidence: Evidence) -> CheckReport:
     for key, package in sorted(before.items()):
         _compare(package, now.get(key), evidence, findings)
     for key, package in sorted(now.items()):
-        if key not in before:
+        if key not in before and not (manager == DPKG and is_installed(package)):
             _judge_added(package, evidence, findings)
     compared = [
         f"{name}:{architecture}: locked={package.version} ({package.state})"
@@ -30,6 +34,7 @@ def judge_packages(manager: str, check: str, evidence: Evidence) -> CheckReport:
     ]
     if manager == DPKG:
         _say_unread(evidence, findings)
+        _judge_declared(before, evidence, findings)
         _judge_content(evidence, findings)
     if not before and not now:
         return findings.report((), nothing_because=f"the image has no package of {manager}")
@@ -82,11 +87,12 @@ def _compare(
         )
     if found.state != locked.state:
         word = "released" if held and not is_held(found) else "changed"
-        add = findings.note if _both_fine(locked, found) and not held else findings.fail
-        add(
+        fine = _both_fine(locked, found) and not held
+        findings.weigh(
             "state-moved",
             locked.name,
             f"the state of `{locked.name}` {word}: only the third word `installed` means installed",
+            because="it is installed as before" if fine else "",
             locked=locked.state,
             found=found.state,
             place=place,
@@ -117,6 +123,90 @@ def _judge_added(package: SystemPackage, evidence: Evidence, findings: Findings)
         found=package.version,
         place=place,
     )
+
+
+def _judge_declared(
+    before: Mapping[_Key, SystemPackage], evidence: Evidence, findings: Findings
+) -> None:
+    """Require that each new package is declared with its version, and that its files are proven."""
+    debian = evidence.explained.debian
+    declared = evidence.recipe.document.layer.debian.versions
+    undeclared: dict[int, list[Added]] = {}
+    for added in debian.added:
+        if not added.declared:
+            undeclared.setdefault(added.layer, []).append(added)
+        for path in added.unproven:
+            findings.fail(
+                "unproven",
+                added.package.name,
+                f"`/{path}` is listed by {added.label}, which records no MD5 of it: nothing proves "
+                "that it is the package's",
+                locked="nothing",
+                found=_content_of(path, evidence),
+                place=evidence.place(path, _layer_of(evidence, path)),
+                cause=added.label,
+            )
+    for layer, packages in sorted(undeclared.items()):
+        _refuse_undeclared(layer, packages, declared, evidence, findings)
+    there = {name for name, _, _ in before} | {one.package.name for one in debian.added}
+    for name, version in sorted(declared.items()):
+        if name not in there:
+            findings.fail(
+                "absent",
+                name,
+                "the recipe declares this package, and it is not installed",
+                locked=version,
+                found="nothing",
+                hint="let the Dockerfile install it, or take it out of `[layer.debian] packages`",
+            )
+    for path, key, layer in debian.strange:
+        findings.fail(
+            "entry",
+            key or path,
+            f"`/{path}` has an entry that is neither the base's nor of a new package",
+            locked="the base's entry",
+            found=key or "an entry without a package",
+            place=evidence.place(path, layer),
+        )
+
+
+def _refuse_undeclared(
+    layer: int,
+    packages: list[Added],
+    declared: Mapping[str, str],
+    evidence: Evidence,
+    findings: Findings,
+) -> None:
+    """Refuse the packages that one step installed, in one finding with the line to add."""
+    labels = sorted(one.label for one in packages)
+    names = ", ".join(sorted(one.package.name for one in packages))
+    content = "\n".join(
+        f"{evidence.place(path, 0).content} {path}"
+        for path in sorted(path for one in packages for path in one.paths)
+    )
+    wanted = sorted(
+        f"{one.package.name}={declared[one.package.name]}"
+        for one in packages
+        if one.package.name in declared
+    )
+    listed = ", ".join(f'"{label}"' for label in labels)
+    findings.fail(
+        "undeclared",
+        names,
+        f"{len(packages)} Debian package{'s were' if len(packages) > 1 else ' was'} installed that "
+        "the recipe does not declare with this version",
+        locked=", ".join(wanted) or "nothing",
+        found=", ".join(labels),
+        place=evidence.place(packages[0].package.path, layer),
+        hint=f"add `packages = [{listed}]` under `[layer.debian]`, or take the step out",
+        facts={"paths": digest_of(content)},
+        cause=names,
+    )
+
+
+def _content_of(path: str, evidence: Evidence) -> str:
+    node = evidence.tree.get(path)
+    return node.sha256 or node.kind.name.lower() if node is not None else "nothing"
 
 
 def _judge_content(evidence: Evidence, findings: Findings) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from imagegate.catalog.launchers import EntryPoint, parse_entry_points, parse_launcher
 from imagegate.catalog.python import bytecode_source, site_of
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Change, Evidence, key_of
+from imagegate.checks.image.evidence import ON_THE_BASE, Change, Evidence, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
         return 0
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:
         return 0
-    if any(asset.target == change.path for asset in evidence.lock.assets):
+    if change.path in evidence.explained.by and not change.path.endswith((".pyc", ".pyo")):
         return 0
     if bytecode_source(change.path) is not None:
         return 1
@@ -210,4 +210,5 @@ CHECK = Check(
     fix="add it to requirements.in and lock again, or keep it out of the build",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from typing import TYPE_CHECKING
 
 from imagegate.errors import DigestMismatch, FetchError, ImageError
 from imagegate.oci.digest import Digest
+from imagegate.oci.strictjson import read_json
 from imagegate.sources.registry.authorization import RETRIED_STATUS, DeniedError
 from imagegate.sources.registry.retry import TransientError, retry_after
 
@@ -90,9 +90,9 @@ def check_digest_header(answer: Answer, content: bytes, what: str) -> None:
 def registry_words(answer: Answer) -> str:
     """The registry's own codes and messages, made safe for a message of ours."""
     try:
-        errors = json.loads(answer.content)["errors"]
+        errors = read_json(answer.content, "the answer")["errors"]
         said = "; ".join(f"{one['code']}: {one.get('message', '')}" for one in errors)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ImageError, KeyError, TypeError, AttributeError):
         return ""
     # a registry that repeats what it was sent must not put it into somebody's log
     for secret in _secrets(answer.authorization):
@@ -111,6 +111,8 @@ def _secrets(authorization: str) -> list[str]:
 def error_codes(answer: Answer) -> frozenset[str]:
     """The registry's error codes."""
     try:
-        return frozenset(str(one["code"]) for one in json.loads(answer.content)["errors"])
-    except (ValueError, KeyError, TypeError):
+        return frozenset(
+            str(one["code"]) for one in read_json(answer.content, "the answer")["errors"]
+        )
+    except (ImageError, KeyError, TypeError):
         return frozenset()

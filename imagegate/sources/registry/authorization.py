@@ -7,7 +7,6 @@ registry that asked for it, to nobody else.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from imagegate.errors import FetchError
+from imagegate.oci.strictjson import read_json
 from imagegate.sources.registry.retry import TransientError, retry_after
 
 if TYPE_CHECKING:
@@ -205,8 +205,8 @@ class Authorizer:
         if answer.status in (400, 401, 403):
             raise self.denied(access)
         try:
-            document = json.loads(answer.content)
-        except ValueError:
+            document = read_json(answer.content, "the token", error=FetchError)
+        except FetchError:
             document = None
         if answer.status == 200 and isinstance(document, dict):
             token = document.get("token") or document.get("access_token")

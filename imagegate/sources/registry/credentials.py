@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from imagegate.errors import FetchError
+from imagegate.localfiles import read_regular
+from imagegate.oci.strictjson import read_object, require_exact_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +30,15 @@ _HELPER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _HELPER_TIMEOUT = 60
 # what the protocol defines as the answer for "there are none" (credentials/error.go)
 _HELPER_NOT_FOUND = "credentials not found in native keychain"
+_ENTRY_NAMES = (
+    "auth",
+    "username",
+    "password",
+    "email",
+    "serveraddress",
+    "identitytoken",
+    "registrytoken",
+)
 # the user name that says that the secret is an identity token
 _TOKEN_USER = "<token>"  # noqa: S105 - the protocol's marker, not a secret
 
@@ -192,8 +202,10 @@ class DockerCredentials:
                 hint=f"try `echo {key} | {program} get`",
             )
         try:
-            answer = _HelperAnswer.model_validate_json(done.stdout)
-        except ValidationError:
+            document = read_object(done.stdout, "the answer", error=FetchError)
+            require_exact_names(document, ("ServerURL", "Username", "Secret"))
+            answer = _HelperAnswer.model_validate(document)
+        except (FetchError, ValueError):
             raise FetchError(
                 f"the credential helper `{program}` for `{key}` answers in no known form"
             ) from None
@@ -204,16 +216,23 @@ class DockerCredentials:
 
 def _read(path: Path) -> _ConfigFile | None:
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise FetchError(f"cannot read the credentials in `{path}`: {error.strerror}") from error
+    what = f"`{path}`"
     try:
-        return _ConfigFile.model_validate(json.loads(content or b"{}"))
-    except ValueError:
+        document = read_object(content or b"{}", what, error=FetchError)
+        require_exact_names(document, ("auths", "credHelpers", "credsStore"))
+        for entry in (document.get("auths") or {}).values():
+            require_exact_names(entry or {}, _ENTRY_NAMES)
+        return _ConfigFile.model_validate(document)
+    except (FetchError, ValueError, AttributeError):
+        # what is wrong with it is not repeated: it may stand beside a secret
         raise FetchError(
-            f"`{path}` is not a docker or podman credentials file", hint="repair or move it"
+            f"`{path}` is not a docker or podman credentials file that all readers take alike",
+            hint="repair or move it",
         ) from None
 
 

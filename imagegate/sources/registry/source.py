@@ -9,13 +9,14 @@ from imagegate.oci.blob import read_document
 from imagegate.oci.documents import (
     DOCUMENT_LIMIT,
     INDEX_TYPES,
+    MANIFEST_TYPES,
     OCI_INDEX,
     OCI_MANIFEST,
     Descriptor,
     Index,
     parse_json,
 )
-from imagegate.oci.image import Image, Layer, assemble, parse_manifest, select
+from imagegate.oci.image import Image, Layer, assemble, is_index, parse_manifest, select
 from imagegate.oci.reference import Reference
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class RegistrySource:
             location=location,
         )
         manifest_bytes = self._document(chosen)
-        manifest = parse_manifest(manifest_bytes, f"the manifest {chosen.digest} in {location}")
+        what = f"the manifest {chosen.digest} in {location}"
+        manifest = parse_manifest(manifest_bytes, what, chosen.media_type)
         self._image = assemble(
             location=location,
             manifest_bytes=manifest_bytes,
@@ -121,13 +123,11 @@ class RegistrySource:
         found = self._client.manifest(reference.repository, name)
         self._documents[found.digest] = found.content
         what = f"the manifest `{found.digest}` of `{reference.name}`"
-        # manifest.md: the document's own mediaType must be what it is served as
-        stated = parse_json(found.content, what).get("mediaType")
-        known = {OCI_MANIFEST, *INDEX_TYPES}
-        media_type = stated if isinstance(stated, str) else found.media_type
-        if media_type not in known:
-            has_entries = "manifests" in parse_json(found.content, what)
-            media_type = OCI_INDEX if has_entries else OCI_MANIFEST
+        media_type = parse_json(found.content, what).get("mediaType") or found.media_type
+        if is_index(found.content, found.media_type, what):
+            media_type = media_type if media_type in INDEX_TYPES else OCI_INDEX
+        elif media_type not in MANIFEST_TYPES:
+            media_type = OCI_MANIFEST
         return Descriptor.model_validate(
             {
                 "mediaType": media_type,

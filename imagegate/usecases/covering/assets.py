@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from imagegate.asking.patterns import Pattern, parse_expectation, parse_pattern
 from imagegate.coverage.outcome import Asset
 from imagegate.coverage.tree import Context, Kind, LinkLoopError, Node, lookup, resolve
 from imagegate.errors import CoverageError, UsageError
-from imagegate.usecases.covering.patterns import Pattern, parse_expectation, parse_pattern
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterator, Sequence
 
+    from imagegate.asking.patterns import Expectation
     from imagegate.usecases.covering.git import GitState
-    from imagegate.usecases.covering.patterns import Expectation
 
 # Git LFS specification, "The Pointer": a pointer is shorter than this
 _LFS_HEADER = b"version https://git-lfs.github.com/spec/v1"
@@ -78,7 +78,7 @@ def find_assets(
     """Find every file that `patterns` name, on disk and in git.
 
     Args:
-        patterns: what is asked for, see `imagegate.usecases.covering.patterns`.
+        patterns: what is asked for, see `imagegate.asking.patterns`.
         expectations: where it has to end; where nothing is said, siblings tell.
         context: the build context.
         git: what git knows of it; one that was refused counts as none.
@@ -115,6 +115,11 @@ def _nothing(written: str, context: Context) -> CoverageError:
         f"no recipe matches `{written}` in `{context.location}`: no file and no folder",
         hint="patterns are relative to the context: `recipes/*`, `examples/*.jinja`, `models.json`",
     )
+
+
+def files_named(pattern: Pattern, context: Context) -> list[str]:
+    """Return the paths of the files that a pattern names, in order; folders are left out."""
+    return sorted(_on_disk(pattern, context).files)
 
 
 # -- what a pattern names

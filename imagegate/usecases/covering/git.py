@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 # gitdatamodel(7), "index": the mode of a submodule's entry
 _GITLINK = "160000"
@@ -59,14 +59,56 @@ def git_state(folder: Path, heads: Iterable[str]) -> GitState | None:
         ``None`` where `folder` is not in a work tree, which is no reason for doubt. A work tree of
         which git does not want to speak is a state with `GitState.refused`.
     """
-    work_tree = _work_tree(folder)
-    if work_tree is None:
-        return None
-    wanted = set(heads)
+    return Git({folder: tuple(heads)}).state(folder)
+
+
+class Git:
+    """What git knows of several contexts; every work tree is asked once."""
+
+    def __init__(self, heads: Mapping[Path, Iterable[str]]) -> None:
+        """Remember what will be asked for, the heads of each context."""
+        self._heads: dict[Path, set[str]] = {}
+        self._states: dict[Path, GitState] = {}
+        for folder, below in heads.items():
+            top = _work_tree(folder)
+            if top is not None:
+                prefix = folder.resolve().relative_to(top).as_posix()
+                self._heads.setdefault(top, set()).update(
+                    "/".join(part for part in (prefix, head) if part not in ("", "."))
+                    for head in below
+                )
+
+    def state(self, folder: Path) -> GitState | None:
+        """Return what git knows of a context, see `git_state`."""
+        top = _work_tree(folder)
+        if top is None:
+            return None
+        if top not in self._states:
+            self._states[top] = _state(top, self._heads.get(top, {""}))
+        state = self._states[top]
+        prefix = folder.resolve().relative_to(top).as_posix()
+        return state if prefix == "." else _below_prefix(state, prefix)
+
+
+def _below_prefix(state: GitState, prefix: str) -> GitState:
+    cut = len(prefix) + 1
+
+    def inner(paths: frozenset[str]) -> frozenset[str]:
+        return frozenset(path[cut:] for path in paths if path.startswith(f"{prefix}/"))
+
+    return replace(
+        state,
+        tracked=inner(state.tracked),
+        untracked=inner(state.untracked),
+        submodules=inner(state.submodules),
+    )
+
+
+def _state(work_tree: Path, wanted: set[str]) -> GitState:
     paths = () if "" in wanted else tuple(sorted(wanted))
     found = _Found()
     try:
-        _ask(folder, paths, "", found)
+        _ask(work_tree, paths, "", found)
     except FileNotFoundError:
         return GitState(
             refused="git is not installed",

@@ -1,0 +1,1 @@
+"""What COPY coverage is asked for: patterns, expectations, and the file that commits them."""

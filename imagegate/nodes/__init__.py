@@ -1,0 +1,1 @@
+"""What a host has that a launch depends on."""
