@@ -303,7 +303,7 @@ def _dist(name: str, *requires: str, license: str = "") -> Distribution:  # noqa
 def _with(judged: Judged, *found: Distribution) -> tuple[Lock, Installed]:
     lock = judged.evidence.lock
     facts = replace(lock.base.facts, distributions=found)
-    lock = replace(lock, base=lock.base.model_copy(update={"facts": facts}), wheels=())
+    lock = replace(lock, base=replace(lock.base, facts=facts), wheels=())
     installed = Installed(
         distributions={canonicalize_name(one.name): one for one in found},
         markers=marker_environment(Platform.parse("linux/arm64"), "3.12"),
@@ -392,7 +392,7 @@ def test_names_in_package_urls_are_encoded(judged: Judged) -> None:
     )
     base = judged.evidence.lock.base
     facts = replace(base.facts, packages=(package,))
-    lock = replace(judged.evidence.lock, base=base.model_copy(update={"facts": facts}))
+    lock = replace(judged.evidence.lock, base=replace(base, facts=facts))
     assert "pkg:deb/ubuntu/libstdc%2B%2B6@14.2.0-4ubuntu2~24.04?arch=arm64" in [
         one.purl for one in components(lock)
     ]
