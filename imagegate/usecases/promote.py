@@ -165,6 +165,7 @@ def _publish(
         env=_environment(judgement, repository, verdict.image, digest),
         settings=dict(recipe.document.profile.settings),
         repository=repository,
+        serve=recipe.document.serve,
         verdict=digest,
         promoted_at=timestamp(promotion.at),
         promoted_by=promotion.by,
