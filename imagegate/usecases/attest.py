@@ -17,7 +17,6 @@ from imagegate.attestation.summary import Expectation, policy_digest, summarise
 from imagegate.catalog.requirements import installed, marker_environment
 from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError, RefusedError
-from imagegate.recipe.variables import PINS
 from imagegate.report.document import render_json
 from imagegate.signing.keys import BundleSigner
 from imagegate.signing.layout import LayoutStore
@@ -70,7 +69,7 @@ class Judgement:
             recipe=evidence.recipe,
             lock=evidence.lock,
             image=evidence.image,
-            pins=_pins(evidence),
+            pins=verdict.pins,
             verified_at=at,
             installed=_installed(evidence),
         )
@@ -83,19 +82,6 @@ def _installed(evidence: Evidence) -> Installed:
         markers=marker_environment(evidence.image.config.platform, python),
         requested=evidence.requested,
     )
-
-
-def _pins(evidence: Evidence) -> dict[str, str]:
-    values = {}
-    for variable, (component, source) in PINS.items():
-        found = {
-            reading.value
-            for reading in evidence.facts.native
-            if (reading.component, reading.source) == (component, source)
-        }
-        if len(found) == 1:  # several different copies are no pin that one line could state
-            values[variable] = found.pop()
-    return values
 
 
 def subject_of(recipe: Recipe, image: Image) -> Subject:
