@@ -14,14 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from imagegate.catalog.watched import watched_place
 from imagegate.coverage.copying import Copying
-from imagegate.lock import LockedAsset, LockedWheel, LockParts, decode_lock, encode_lock
+from imagegate.lock import (
+    BaseName,
+    LockedAsset,
+    LockedWheel,
+    LockParts,
+    decode_base,
+    decode_lock,
+    encode_lock,
+)
 from imagegate.oci.digest import Digest
 from imagegate.oci.tar import scan_tar
 from imagegate.recipe import parse_recipe
 from imagegate.rootfs import FileTree
 from imagegate.sources import Connection, open_image
+from imagegate.usecases.bases import read_base
 from imagegate.usecases.gate import judge
-from imagegate.usecases.lock import read_base
 from imagegate.usecases.ports import Silent
 from imagegate.verdict import Finding, ImageVerdict, Severity
 from imagegate.workspace import RecipeState
@@ -186,29 +194,34 @@ class Case:
         )
 
     def lock(self, folder: Path, base: BuiltImage, state: RecipeState) -> Lock:
-        return decode_lock("case", self.lock_files(folder, base, state), "locks/case")
+        read, files = self.lock_files(folder, base, state)
+        return decode_lock("case", files, "locks/case", decode_base(read, "locks/bases/case"))
 
-    def lock_files(self, folder: Path, base: BuiltImage, state: RecipeState) -> dict[str, bytes]:
-        """Return the files of the lock."""
+    def lock_files(
+        self, folder: Path, base: BuiltImage, state: RecipeState
+    ) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Return the files of the base's lock and of the recipe's."""
         write_layout(folder, base)
         source = open_image(f"oci:{folder}", Connection(platform=state.recipe.platform))
-        read = read_base(state.recipe, source, Silent())
+        read = read_base(source, Silent())
+        locked = decode_base(read, "locks/bases/case")
+        assert source.image.digest is not None
         wheels, layer = self._wheels()
         parts = LockParts(
             name="case",
             recipe=state.recipe.digest,
             requirements_in=state.requirements_digest,
-            base=read.document,
-            freeze=read.freeze,
-            manifest_bytes=read.manifest_bytes,
-            config_bytes=read.config_bytes,
-            files=read.nodes,
-            owners=read.owners,
+            made_of=state.recipe.made_of,
+            requested=state.requirements,
+            platform=str(state.recipe.platform),
+            base=BaseName(
+                image=str(state.recipe.base), digest=source.image.digest, lock=locked.digest
+            ),
             wheels=wheels,
             layer=layer,
             assets=state.assets,
         )
-        return encode_lock(parts)
+        return read, encode_lock(parts)
 
     def _wheels(self) -> tuple[list[LockedWheel], list[Node]]:
         from dataclasses import replace

@@ -160,6 +160,16 @@ class World:
         return self.root / "locks" / "demo"
 
     @property
+    def base_lock(self) -> Path:
+        return self.root / "locks" / "bases" / self.base.digest.replace(":", "-")
+
+    def forget_base(self) -> None:
+        """Remove the base's lock, so that the base has to be read again."""
+        import shutil
+
+        shutil.rmtree(self.base_lock)
+
+    @property
     def base_layout(self) -> Path:
         return self.root.parent / "base"
 

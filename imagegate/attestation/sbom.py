@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from imagegate.facts import Distribution, NativeReading, SystemPackage
     from imagegate.lock import Lock, LockedWheel
-    from imagegate.lock.pathindex import TextIndex
+    from imagegate.lock.blocks import BlockIndex
 
 # what the hash of a component is over
 _OF_WHEEL = "wheel"
@@ -221,7 +221,7 @@ def _direct_url(text: str) -> str:
     return "" if url.startswith("file:") else f"?download_url={quote(url, safe='/:')}"
 
 
-def _file_hashes(files: TextIndex) -> dict[str, str]:
+def _file_hashes(files: BlockIndex) -> dict[str, str]:
     """Hash what each distribution owns, by ``name==version``; paths are sorted in the index."""
     lines: dict[str, list[str]] = defaultdict(list)
     for node in files:

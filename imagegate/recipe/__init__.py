@@ -63,11 +63,15 @@ class Recipe:
         What launchers are told and how the image is judged is left out: it does not change the
         image, so that a waiver or a pin needs no new lock.
         """
+        return Digest.of(canonical_json(self.made_of))
+
+    @property
+    def made_of(self) -> dict[str, Any]:
+        """What the recipe says of what the image is made of: what its digest is over."""
         # defaults are left out: a key that a later version knows changes no digest
-        document = self.document.model_dump(
+        return self.document.model_dump(
             mode="json", by_alias=True, exclude=_NOT_MADE_OF, exclude_defaults=True
         )
-        return Digest.of(canonical_json(document))
 
     @property
     def policy(self) -> Digest:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from imagegate.lock import Lock
 
@@ -65,12 +67,38 @@ def _sides(difference: Difference) -> str:
 
 
 def _origin(lock: Lock) -> dict[str, str]:
+    base = lock.base
     return {
-        "base": str(lock.base.digest or "scratch"),
-        "platform": lock.base.platform,
-        "recipe": str(lock.contents.recipe),
-        "requirements": str(lock.contents.requirements),
+        "base": str(base.digest or "scratch"),
+        "platform": base.platform,
+        **({"index": str(base.index)} if base.index is not None else {}),
     }
+
+
+def _recipe(lock: Lock) -> dict[str, str]:
+    """Write every key of the recipe that the image is made by, as it would stand in TOML."""
+    return dict(_keys(lock.contents.made_of, ""))
+
+
+def _keys(value: object, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _keys(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        for number, inner in enumerate(value):
+            yield from _keys(inner, f"{path}[{number}]")
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)
+
+
+def _requested(lock: Lock) -> dict[str, str]:
+    """Name each requested distribution with the rest of its line."""
+    found: dict[str, str] = {}
+    for line in lock.contents.requested:
+        name = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        key = canonicalize_name(name) if name else line
+        found[key] = f"{found[key]}, {line}" if key in found else line
+    return found
 
 
 def _base_distributions(lock: Lock) -> dict[str, str]:
@@ -126,6 +154,8 @@ def _assets(lock: Lock) -> dict[str, str]:
 
 _GROUPS = {
     "origin": _origin,
+    "recipe": _recipe,
+    "requirements": _requested,
     "base distributions": _base_distributions,
     "base libraries": _base_native,
     "base packages": _base_packages,

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError, UsageError
-from imagegate.lock import CONTENTS, decode_lock
+from imagegate.lock import Lock
 from imagegate.oci.documents import ContainerConfig
 from imagegate.reading.layers import LayerOrder
 from imagegate.reading.stacked import read_stacked, read_whole
 from imagegate.report.inspection import Inspection
 from imagegate.report.snapshot import Snapshot, compare_snapshots, snapshot
 from imagegate.sources import Connection, open_image
+from imagegate.workspace.lockfolders import is_lock_folder, read_lock_folder
 
 if TYPE_CHECKING:
-    from imagegate.lock import Lock
+    from imagegate.lock import BaseLock
     from imagegate.oci.image import Image
     from imagegate.oci.platform import Platform
     from imagegate.report.lockdiff import Difference
@@ -119,9 +120,10 @@ def _state(
     if workspace is not None and name in workspace.recipe_names():
         return _of_lock(workspace.lock(name))
     folder = Path(name)
-    if (folder / CONTENTS).is_file():
-        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-        return _of_lock(decode_lock(folder.resolve().name, files, name))
+    if is_lock_folder(folder):
+        bases = workspace.root / "locks" / "bases" if workspace is not None else None
+        found = read_lock_folder(folder, bases)
+        return _of_lock(found) if isinstance(found, Lock) else _of_base(found)
     try:
         return inspect_image(
             name, platform=platform, reporter=reporter, workspace=workspace
@@ -144,3 +146,9 @@ def _of_lock(lock: Lock) -> Snapshot:
         nodes.values(),
         added={wheel.name: wheel.version for wheel in lock.wheels},
     )
+
+
+def _of_base(lock: BaseLock) -> Snapshot:
+    """Take the lock of a base as the base."""
+    config = lock.config.config or ContainerConfig()
+    return snapshot(f"the lock of the base {lock.base}", lock.document.facts, config, lock.files)

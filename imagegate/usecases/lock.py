@@ -1,35 +1,40 @@
-"""``imagegate lock``: learn the base from its bytes, resolve the layer against it, write the lock."""
+"""``imagegate lock``: take the base's lock or read the base, resolve the layer, write the lock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from imagegate.catalog import locked_facts, no_facts
-from imagegate.catalog.freeze import freeze
-from imagegate.catalog.startup import search_order
 from imagegate.engines.compose.index import index_wheels
-from imagegate.errors import ImageError, LockError, UsageError
-from imagegate.lock import BaseDocument, Lock, LockParts, decode_lock, encode_lock
-from imagegate.reading.stacked import read_whole
+from imagegate.errors import LockError, UsageError
+from imagegate.lock import (
+    LockedWheel,
+    LockParts,
+    OlderRevisionError,
+    decode_lock,
+    encode_base,
+    encode_lock,
+)
+from imagegate.lock.oldform import decode_old, is_old_form
+from imagegate.oci.digest import Digest
 from imagegate.recipe import parse_recipe
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
 from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
-from imagegate.usecases.traffic import tell_traffic
+from imagegate.usecases.bases import ObtainedBase, obtain_base, write_base
 from imagegate.workspace.atomic import write_file, write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from imagegate.lock import LockedWheel
-    from imagegate.oci.image import ImageSource
+    from imagegate.facts import Facts
+    from imagegate.lock import BaseName, Lock
+    from imagegate.lock.oldform import OldLock
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
     from imagegate.usecases.invocation import Invocation
-    from imagegate.usecases.ports import Reporter
     from imagegate.workspace import RecipeState, Workspace
 
 
@@ -38,164 +43,165 @@ class LockOutcome:
     """What locking did.
 
     Attributes:
+        name: the recipe.
         differences: what differs from the lock that was there before.
         replaced: whether files were written; an equal lock is left alone.
-        rewritten_base: the new ``[base] image`` where ``--base`` named another one.
+        rewritten_base: the new ``[base] image`` where it was changed.
+        base: how the base's lock came: `locked`, `read`, `published`, `moved`, or `scratch`.
     """
 
+    name: str
     lock: Lock
     differences: tuple[Difference, ...]
     replaced: bool
     rewritten_base: str | None
+    base: str
 
 
-def lock_recipe(call: Invocation, name: str, *, base: str | None) -> LockOutcome:
+def lock_recipe(
+    call: Invocation, name: str, *, base: str | None = None, name_as: str | None = None
+) -> LockOutcome:
     """Write a recipe's lock anew.
 
     Args:
         call: where the recipe is.
         name: the recipe.
         base: where the base's bytes are; a base with another digest than the recipe's replaces it.
+        name_as: where such a base is published, if `base` is no registry's reference.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
+        LockError: the base is another one than the recipe pins.
         ImageError: the base cannot be read.
         ResolveError: the requirements cannot be met without moving the base.
         FetchError: a wheel could not be had.
     """
-    workspace, reporter = call.workspace, call.reporter
+    workspace = call.workspace
     state = workspace.state(name)
-    rewritten: str | None = None
-    read: _ReadBase | None = None
-    if state.recipe.base is not None:
-        location = base or base_location(workspace, state.recipe)
-        source = call.open(location, state.recipe.platform)
-        rewritten = _agree_on_base(state.recipe, source, base)
-        if rewritten is not None:
-            state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
-        read = read_base(state.recipe, source, reporter)
-        tell_traffic(source, reporter, layers="the base's layers", size=read.document.compressed)
-    elif base is not None:
+    if state.recipe.base is None and base is not None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to lock")
-    parts = _complete(state, read, call.cache, reporter)
+    old = None
+    if base is None and name_as is None:
+        old = _old_form(call, name)
+        if old is not None:
+            _move_base(call, old)
+            if _is_fresh(old, state):
+                return _move_over(call, state, old)
+    obtained = None
+    rewritten: str | None = None
+    if state.recipe.base is not None:
+        obtained = obtain_base(call, state.recipe, location=base, name_as=name_as)
+        if obtained.image != state.recipe.base:
+            rewritten = str(obtained.image)
+            state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
+    parts = _complete(call, state, obtained)
+    return _write(
+        call, parts, obtained, rewritten=rewritten, how=obtained.how if obtained else "scratch"
+    )
+
+
+def _write(
+    call: Invocation,
+    parts: LockParts,
+    obtained: ObtainedBase | None,
+    *,
+    rewritten: str | None,
+    how: str,
+) -> LockOutcome:
+    """Write base lock, lock and recipe in this order.
+
+    A crash in between leaves whole files: a base lock that nobody names yet, or a recipe that
+    the lock does not fit, which every command refuses.
+    """
+    workspace, name = call.workspace, parts.name
+    old = _previous(call, name)
     files = encode_lock(parts)
     folder = workspace.lock_folder(name)
-    new = decode_lock(name, files, workspace.relative(folder))
-    old = _previous(workspace, name, reporter)
-    replaced = old is None or any(
-        not (folder / file).is_file() or (folder / file).read_bytes() != content
-        for file, content in files.items()
+    new = decode_lock(
+        name, files, workspace.relative(folder), obtained.lock if obtained is not None else None
     )
+    if obtained is not None and obtained.files is not None:
+        write_base(workspace, obtained.lock.base, obtained.files)
+    present = (
+        {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        if folder.is_dir()
+        else {}
+    )
+    replaced = present != files
     if replaced:
         write_folder(folder, files)
     if rewritten is not None:
-        # the lock is there first: a crash in between leaves a recipe that the lock does not fit,
-        # which every command refuses
         path = workspace.recipe_path(name)
         write_file(path, _rewrite_base(path.read_text(encoding="utf-8"), rewritten).encode())
     return LockOutcome(
+        name=name,
         lock=new,
-        differences=compare_locks(old, new),
+        differences=compare_locks(old, new) if how != "moved" else (),
         replaced=replaced,
         rewritten_base=rewritten,
+        base=how,
     )
 
 
-# --- the base
+# --- locks of the first form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ReadBase:
-    """What reading the base gave."""
-
-    document: BaseDocument
-    manifest_bytes: bytes
-    config_bytes: bytes
-    nodes: tuple[Node, ...]
-    owners: Mapping[str, str]
-    freeze: str
-
-
-def read_base(recipe: Recipe, source: ImageSource, reporter: Reporter) -> _ReadBase:
-    """Read every layer of the base once.
-
-    Raises:
-        ImageError: a layer is missing, damaged or not what it must be, or it is another platform's.
-    """
-    image = source.image
-    if image.manifest_bytes is None or image.digest is None:
-        raise ImageError(
-            f"{image.location} holds no manifest, so the base has no digest to lock",
-            hint="use an OCI layout, an archive of the containerd store, or a registry",
-        )
-    if image.config.platform != recipe.platform:
-        raise ImageError(
-            f"the base is for another platform: recipe={recipe.platform} found={image.config.platform}"
-        )
-    compressed = sum(layer.descriptor.size for layer in image.layers if layer.descriptor)
-    with reporter.task("reading the base", compressed) as task:
-        whole = read_whole(source, task.advance)
-    facts = whole.facts
-    assert recipe.base is not None
-    section = recipe.document.python
-    order = search_order(section.interpreter, section.version, facts.sites, facts.interpreters)
-    return _ReadBase(
-        document=BaseDocument(
-            image=str(recipe.base),
-            digest=image.digest,
-            index=image.index_digest,
-            platform=str(recipe.platform),
-            compressed=compressed,
-            facts=locked_facts(facts),
-        ),
-        manifest_bytes=image.manifest_bytes,
-        config_bytes=image.config_bytes,
-        nodes=whole.nodes,
-        owners=whole.owners,
-        freeze=freeze(facts.distributions, section.version, order, facts.checkouts),
-    )
-
-
-def base_location(workspace: Workspace, recipe: Recipe) -> str:
-    """Say where the base's bytes are expected when nobody says."""
-    assert recipe.base is not None
-    made_here = recipe.document.base.recipe
-    if made_here is None:
-        return str(recipe.base)
-    workspace.recipe_path(made_here)  # a name that is no recipe is told as such
-    layout = workspace.layout(made_here)
-    if not layout.is_dir():
-        raise UsageError(
-            f"the base `{recipe.base.name}` is made by the recipe `{made_here}`, which is not built",
-            hint=f"run `imagegate build {made_here}`, or name the base's bytes with `--base`",
-        )
-    return f"oci:{layout}"
-
-
-def _agree_on_base(recipe: Recipe, source: ImageSource, base: str | None) -> str | None:
-    """Compare the base's digest with the recipe's; returns what the recipe shall say instead."""
-    assert recipe.base is not None
-    image = source.image
-    if recipe.base.digest in (image.digest, image.index_digest):
+def _old_form(call: Invocation, name: str) -> OldLock | None:
+    """Read a lock of the first form, where one is there and of use."""
+    workspace = call.workspace
+    if not workspace.lock_folder(name).is_dir():
         return None
-    if base is None or image.digest is None:
-        raise LockError(
-            f"the base is not the one that the recipe pins: "
-            f"recipe={recipe.base.digest} found={image.digest} in {image.location}",
-            hint=f"pin the new one: `imagegate lock {recipe.name} --base …`",
-        )
-    named = _registry_name(base) or recipe.base.name
-    return f"{named}@{image.index_digest or image.digest}"
-
-
-def _registry_name(base: str) -> str | None:
-    from imagegate.oci.reference import Reference
-
     try:
-        reference = Reference.parse(base.removeprefix("docker://"))
-    except UsageError:
+        files = workspace.lock_files(name)
+        if not is_old_form(files):
+            return None
+        return decode_old(name, files, workspace.relative(workspace.lock_folder(name)))
+    except LockError as error:
+        call.reporter.say(f"the lock that was there is not moved over: {error.message}")
         return None
-    return reference.name if reference.digest is not None and "/" in base else None
+
+
+def _is_fresh(old: OldLock, state: RecipeState) -> bool:
+    return (old.recipe, old.requirements, old.assets) == (
+        state.recipe.digest,
+        state.requirements_digest,
+        state.assets,
+    )
+
+
+def _move_base(call: Invocation, old: OldLock) -> None:
+    """Give a base the lock that a recipe's held; one that is there already is left alone."""
+    if old.base is None:
+        return
+    workspace, digest = call.workspace, Digest.of(old.base.manifest_bytes)
+    if not workspace.has_base(digest):
+        write_base(workspace, digest, encode_base(old.base))
+        where = workspace.relative(workspace.base_folder(digest))
+        call.reporter.say(f"the base's part of the lock was moved over to `{where}`")
+
+
+def _move_over(call: Invocation, state: RecipeState, old: OldLock) -> LockOutcome:
+    """Write what a lock of the first form says as two."""
+    recipe = state.recipe
+    obtained = None
+    if old.base is not None and recipe.base is not None:
+        obtained = ObtainedBase(
+            lock=call.workspace.base_lock(Digest.of(old.base.manifest_bytes)),
+            files=None,
+            index=old.index,
+            image=recipe.base,
+            how="moved",
+        )
+    parts = LockParts(
+        **_of_state(state, obtained.name if obtained is not None else None),
+        wheels=old.wheels,
+        wheel_sizes=old.wheel_sizes,
+        layer=old.layer,
+    )
+    return _write(call, parts, obtained, rewritten=None, how="moved")
+
+
+# --- image.toml
 
 
 def _with_base(workspace: Workspace, recipe: Recipe, image: str) -> Recipe:
@@ -220,58 +226,53 @@ def _rewrite_base(text: str, image: str) -> str:
 # --- the layer
 
 
-def _complete(
-    state: RecipeState, read: _ReadBase | None, cache: Path, reporter: Reporter
-) -> LockParts:
+def _complete(call: Invocation, state: RecipeState, obtained: ObtainedBase | None) -> LockParts:
     """Resolve and index what the layer adds, and put everything together."""
-    recipe = state.recipe
     wheels: tuple[LockedWheel, ...] = ()
     layer: tuple[Node, ...] = ()
     sizes: dict[str, int] = {}
     if state.requirements:
-        paths, layer = _lock_wheels(state, read, cache, reporter)
+        facts = obtained.lock.document.facts if obtained is not None else None
+        paths, layer = _lock_wheels(call, state, facts)
         wheels = tuple(paths)
         sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
-    nothing = BaseDocument(
-        image=None,
-        digest=None,
-        index=None,
-        platform=str(recipe.platform),
-        compressed=0,
-        facts=no_facts(),
-    )
     return LockParts(
-        name=recipe.name,
-        recipe=recipe.digest,
-        requirements_in=state.requirements_digest,
-        base=read.document if read else nothing,
-        freeze=read.freeze if read else "",
-        manifest_bytes=read.manifest_bytes if read else None,
-        config_bytes=read.config_bytes if read else None,
-        files=read.nodes if read else (),
-        owners=read.owners if read else {},
+        **_of_state(state, obtained.name if obtained is not None else None),
         wheels=wheels,
         wheel_sizes=sizes,
         layer=layer,
-        assets=state.assets,
     )
 
 
-def _lock_wheels(
-    state: RecipeState, read: _ReadBase | None, cache: Path, reporter: Reporter
-) -> tuple[dict[LockedWheel, Path], tuple[Node, ...]]:
+def _of_state(state: RecipeState, base: BaseName | None) -> Mapping[str, Any]:
     recipe = state.recipe
+    return {
+        "name": recipe.name,
+        "recipe": recipe.digest,
+        "made_of": recipe.made_of,
+        "requirements_in": state.requirements_digest,
+        "requested": state.requirements,
+        "platform": str(recipe.platform),
+        "base": base,
+        "assets": state.assets,
+    }
+
+
+def _lock_wheels(
+    call: Invocation, state: RecipeState, base: Facts | None
+) -> tuple[dict[LockedWheel, Path], tuple[Node, ...]]:
+    recipe, reporter = state.recipe, call.reporter
     target = Target.of(recipe)
     reporter.say(f"resolving {len(state.requirements)} requirements against the base")
     section = recipe.document.layer
     resolution = resolve(
         Question(
             requirements=state.requirements,
-            base=read.document.facts.distributions if read else (),
+            base=base.distributions if base is not None else (),
             overrides=section.overrides,
             exclude_newer=section.exclude_newer,
             target=target,
-            cache=cache / "uv",
+            cache=call.cache / "uv",
         )
     )
     for name in resolution.not_held:
@@ -279,18 +280,23 @@ def _lock_wheels(
             f"`{name}` of the base has a version outside PEP 440; it was left out of resolving"
         )
     with reporter.task("fetching wheels", resolution.size) as task:
-        paths = WheelCache(cache).fetch(resolution.wheels, target, advance=task.advance)
+        paths = WheelCache(call.cache).fetch(resolution.wheels, target, advance=task.advance)
     total = sum(path.stat().st_size for path in paths.values())
     with reporter.task("reading wheels", total) as task:
         layer = index_wheels(recipe, paths, advance=task.advance)
     return paths, layer
 
 
-def _previous(workspace: Workspace, name: str, reporter: Reporter) -> Lock | None:
+def _previous(call: Invocation, name: str) -> Lock | None:
+    workspace = call.workspace
     if not workspace.lock_folder(name).is_dir():
         return None
     try:
+        if is_old_form(workspace.lock_files(name)):
+            return None
         return workspace.lock(name)
+    except OlderRevisionError:
+        return None
     except LockError as error:
-        reporter.say(f"the lock that was there cannot be compared: {error.message}")
+        call.reporter.say(f"the lock that was there cannot be compared: {error.message}")
         return None

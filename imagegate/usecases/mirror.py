@@ -16,7 +16,7 @@ from imagegate.sources.registry import (
     RegistrySource,
     push_image,
 )
-from imagegate.usecases.lock import base_location
+from imagegate.usecases.bases import base_location
 from imagegate.usecases.transfer import Moved, same_registry, wire_received
 
 if TYPE_CHECKING:

@@ -5,17 +5,30 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from imagegate.errors import LockError, RecipeError, UsageError
-from imagegate.lock import Lock, LockedAsset, decode_lock
+from imagegate.errors import ImageError, LockError, RecipeError, UsageError
+from imagegate.lock import (
+    BASE,
+    STATEMENT,
+    BaseLock,
+    BaseName,
+    Lock,
+    LockedAsset,
+    decode_base,
+    decode_lock,
+    named_base,
+)
 from imagegate.oci.digest import Digest
 from imagegate.recipe import Recipe, parse_recipe
+from imagegate.workspace.lockfolders import base_files, read_lock_files
 from imagegate.workspace.requirements import read_requirements
 
 _REQUIREMENTS = "requirements.in"
+# below `locks/`; so no recipe can have this name
+_BASES = "bases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +53,9 @@ class Workspace:
     """A folder with ``images/`` and ``locks/``."""
 
     root: Path
+    _bases: dict[Digest, tuple[Digest, BaseLock]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @classmethod
     def find(cls, start: Path) -> Workspace:
@@ -68,6 +84,11 @@ class Workspace:
             UsageError: there is no such recipe; suggests the nearest name.
         """
         names = self.recipe_names()
+        if name == _BASES and name in names:
+            raise UsageError(
+                f"a recipe cannot be named `{_BASES}`: `locks/{_BASES}` holds the locks of bases",
+                hint=f"rename the folder `images/{_BASES}`",
+            )
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             listed = ", ".join(f"`{known}`" for known in names) or "none"
@@ -125,23 +146,93 @@ class Workspace:
         """Return where a recipe's lock lies."""
         return self.root / "locks" / name
 
-    def lock(self, name: str) -> Lock:
-        """Read a recipe's lock.
+    def base_folder(self, digest: Digest) -> Path:
+        """Return where the lock of a base lies, by the digest of the base's manifest."""
+        return self.root / "locks" / _BASES / f"{digest.algorithm}-{digest.encoded}"
+
+    def base_digests(self) -> tuple[Digest, ...]:
+        """Name every base that has a lock here, in order."""
+        found = []
+        for folder in sorted((self.root / "locks" / _BASES).glob("*-*")):
+            algorithm, _, encoded = folder.name.partition("-")
+            try:
+                found.append(Digest.parse(f"{algorithm}:{encoded}"))
+            except ImageError:
+                continue  # what a killed process left beside it, or nobody's
+        return tuple(found)
+
+    def has_base(self, digest: Digest) -> bool:
+        """Say whether a base has a lock here."""
+        return (self.base_folder(digest) / BASE).is_file()
+
+    def base_lock(self, digest: Digest) -> BaseLock:
+        """Read the lock of a base; one is decoded once, whoever asks.
 
         Raises:
-            LockError: it is missing, damaged, edited or another recipe's.
+            LockError: it is missing, damaged, edited or of another revision.
+        """
+        folder = self.base_folder(digest)
+        where = self.relative(folder)
+        if not (folder / BASE).is_file():
+            raise LockError(
+                f"`{where}` does not exist",
+                hint=f"restore it from version control, or `imagegate base read` or pull {digest}",
+            )
+        files = self._lock_files(folder)
+        known = self._bases.get(digest)
+        # the table of contents covers every other file
+        table = Digest.of(files.get(BASE) or b"")
+        if (
+            known is not None
+            and known[0] == table
+            and known[1].statement == files.get(STATEMENT, b"")
+        ):
+            return known[1]
+        lock = decode_base(base_files(folder, files), where)
+        if lock.base != digest:
+            raise LockError(f"`{where}` is the lock of another base: found={lock.base}")
+        self._bases[digest] = (table, lock)
+        return lock
+
+    def lock(self, name: str) -> Lock:
+        """Read a recipe's lock and its base's.
+
+        Raises:
+            LockError: one is missing, damaged, edited or another's.
+        """
+        files, where = self.lock_files(name), self.relative(self.lock_folder(name))
+        named = named_base(name, files, where)
+        base = self.base_lock(named.digest) if named is not None else None
+        return decode_lock(name, files, where, base)
+
+    def lock_files(self, name: str) -> dict[str, bytes]:
+        """Read the files of a recipe's lock.
+
+        Raises:
+            LockError: there is none.
         """
         folder = self.lock_folder(name)
         where = self.relative(folder)
         if not folder.is_dir():
             raise LockError(f"`{where}` does not exist", hint=f"run `imagegate lock {name}`")
-        try:
-            files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-        except OSError as error:
-            raise LockError(f"cannot read `{where}`: {error}") from error
+        files = self._lock_files(folder)
         if not files:
             raise LockError(f"`{where}` is empty", hint=f"run `imagegate lock {name}`")
-        return decode_lock(name, files, where)
+        return files
+
+    def named_bases(self) -> dict[str, BaseName | None]:
+        """Say which base each recipe's lock names; locks that cannot be read are left out."""
+        found: dict[str, BaseName | None] = {}
+        for name in self.recipe_names():
+            try:
+                where = self.relative(self.lock_folder(name))
+                found[name] = named_base(name, self.lock_files(name), where)
+            except LockError:
+                continue
+        return found
+
+    def _lock_files(self, folder: Path) -> dict[str, bytes]:
+        return read_lock_files(folder, self.relative(folder))
 
     def layout(self, name: str) -> Path:
         """Return where a recipe's build lies."""

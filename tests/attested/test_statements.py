@@ -245,7 +245,7 @@ def test_the_shipped_images_bill_lists_every_distribution_with_purl_and_hash() -
     listed = [
         one for one in components(Workspace(folder).lock("glm")) if one.purl.startswith("pkg:pypi/")
     ]
-    frozen = (folder / "locks/glm/freeze.txt").read_text().splitlines()
+    frozen = Workspace(folder).lock("glm").freeze.splitlines()
     required = (folder / "locks/glm/requirements.txt").read_text().splitlines()
     lines = [*frozen, *(line.partition(" ")[0] for line in required)]
     expected = {canonicalize_name(line.partition("==")[0]): line for line in lines}
@@ -304,7 +304,7 @@ def test_packages_of_dpkg_and_conda_are_listed_as_installed_and_the_document_is_
             package("numpy", "2.2.0", "", "conda"),
         )
         facts = replace(base.facts, packages=packages)
-        lock = replace(judged.evidence.lock, base=base.model_copy(update={"facts": facts}))
+        lock = replace(judged.evidence.lock, base=replace(base, facts=facts))
         statement = sbom(lock, judged.subject, created=NOW, version=VERSION)
         document = _predicate(statement)
         purls = [one["purl"] for one in document["components"]]

@@ -20,11 +20,11 @@ _READ_BASE = """
 import sys
 from pathlib import Path
 from imagegate.sources import Connection, open_image
-from imagegate.usecases.lock import read_base
+from imagegate.usecases.bases import read_base
 from imagegate.usecases.ports import Silent
 from imagegate.workspace import Workspace
 recipe = Workspace(Path(sys.argv[1])).recipe("glm")
-read_base(recipe, open_image("oci:" + sys.argv[2], Connection(platform=recipe.platform)), Silent())
+read_base(open_image("oci:" + sys.argv[2], Connection(platform=recipe.platform)), Silent())
 """
 _INFLATE = """
 import hashlib, sys

@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, str]:
     ("command", "written"),
     [
         (("build", "demo"), "build/demo"),
-        (("lock", "demo"), "locks/demo"),
+        (("lock", "demo"), "locks/bases"),
         (("promote", "demo"), "profiles/demo"),
     ],
     ids=["build", "lock", "promote"],
@@ -39,6 +39,7 @@ def test_a_write_that_fails_names_its_place_and_a_second_run_completes(
     if command[0] == "lock":
         command = (*command, "--base", f"oci:{world.base_layout}")
         (world.root / "images/demo/requirements.in").write_text("helperish\n")
+        world.forget_base()
     before = contents(world.root)
     program = [sys.executable, "-m", "imagegate", *command, "--workspace", str(world.root)]
 

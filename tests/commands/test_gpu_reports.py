@@ -174,7 +174,9 @@ def test_miaai_lab_190_a_base_by_tag_and_digest_is_locked_by_the_digest(
 
     assert world.run("lock", "demo") == 0
 
-    assert json.loads((world.lock / "base.json").read_text())["digest"] == world.base.digest
+    base = json.loads((world.lock / "lock.json").read_text())["base"]
+    assert base["digest"] == world.base.digest
+    assert base["image"] == f"{registry.netloc}/team/base:stable@{world.base.digest}"
 
 
 # --- 39: builds that are not pinned

@@ -49,7 +49,7 @@ def test_the_lock_says_of_the_base_what_its_bytes_say(world: World, tmp_path: Pa
 
 def test_a_damaged_lock_is_no_reason_not_to_read_the_bytes(world: World, tmp_path: Path) -> None:
     write_layout(tmp_path / "full", world.image())
-    (world.lock / "base.json").write_text("{}")
+    (world.base_lock / "base.json").write_text("{}")
 
     found = inspect_image(
         f"oci:{tmp_path / 'full'}",

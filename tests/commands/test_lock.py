@@ -25,16 +25,20 @@ def test_a_lock_is_the_same_bytes_when_it_is_made_again(world: World) -> None:
     for path in world.lock.iterdir():
         path.unlink()
     world.lock.rmdir()
+    base = contents(world.base_lock)
+    world.forget_base()
 
     assert relock(world) == 0
 
     assert contents(world.lock) == before
+    assert contents(world.base_lock) == base
 
 
 def test_a_base_in_a_registry_is_read_once_and_what_it_sent_is_said(
     world: World, registry: LoopbackRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reference = registry.add("team/base", world.base)
+    world.forget_base()
     capsys.readouterr()
 
     assert world.run("lock", "demo", "--base", reference) == 0
@@ -50,17 +54,19 @@ def test_a_base_in_a_registry_is_read_once_and_what_it_sent_is_said(
 def test_a_lock_has_the_files_that_the_readme_lists(world: World) -> None:
     assert sorted(contents(world.lock)) == [
         "assets.json",
+        "layer.zst",
+        "lock.json",
+        "requirements.txt",
+    ]
+    assert sorted(contents(world.base_lock)) == [
         "base.json",
         "config.json",
         "files.zst",
         "freeze.txt",
-        "layer.zst",
-        "lock.json",
         "manifest.json",
-        "requirements.txt",
     ]
-    assert (world.lock / "manifest.json").read_bytes() == world.base.manifest
-    assert (world.lock / "config.json").read_bytes() == world.base.config
+    assert (world.base_lock / "manifest.json").read_bytes() == world.base.manifest
+    assert (world.base_lock / "config.json").read_bytes() == world.base.config
 
 
 def test_the_locked_requirements_are_pips_hashed_form_without_addresses(world: World) -> None:
@@ -78,7 +84,7 @@ def test_the_locked_requirements_are_pips_hashed_form_without_addresses(world: W
 
 def test_the_freeze_is_that_of_the_base(world: World) -> None:
     # PEP 610, "direct URL to requirement", for the one from version control
-    assert (world.lock / "freeze.txt").read_text() == (
+    assert (world.base_lock / "freeze.txt").read_text() == (
         "aiohttp==3.13.3\n"
         "flashinfer-python==0.6.18\n"
         "nvidia-cuda-nvrtc==13.0.88\n"
@@ -89,7 +95,7 @@ def test_the_freeze_is_that_of_the_base(world: World) -> None:
 
 
 def test_the_lock_knows_what_the_base_really_is(world: World) -> None:
-    native = json.loads((world.lock / "base.json").read_text())["facts"]["native"]
+    native = json.loads((world.base_lock / "base.json").read_text())["facts"]["native"]
     readings = {(r["component"], r["source"]): r["value"] for r in native}
 
     assert readings["nccl", "version string"] == "2.30.7+cuda13.3"
@@ -174,6 +180,7 @@ def test_a_corrupt_base_layer_is_an_error_and_writes_nothing(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(world.lock)
+    world.forget_base()
     blob = world.base_layout / "blobs/sha256" / digest(world.base.layers[1])[7:]
     content = bytearray(blob.read_bytes())
     content[len(content) // 2] ^= 1
@@ -196,7 +203,7 @@ def test_a_base_for_another_platform_is_refused(
 
 
 def test_site_directories_are_found_by_structure(world: World) -> None:
-    facts = json.loads((world.lock / "base.json").read_text())["facts"]
+    facts = json.loads((world.base_lock / "base.json").read_text())["facts"]
 
     assert facts["sites"] == [{"path": SITE, "python": "3.12"}]
 

@@ -126,6 +126,7 @@ def test_lock_out_of_a_registry(
     snapshot: SnapshotAssertion,
 ) -> None:
     (homed.root / "images/demo/requirements.in").write_text("helperish\n")
+    homed.forget_base()
 
     assert homed.run("lock", "demo") == 0
 

@@ -24,33 +24,56 @@ def _empty(lock: Path) -> None:
         path.unlink()
 
 
+def base_of(lock: Path) -> Path:
+    return next((lock.parent / "bases").iterdir())
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0xFF
+    path.write_bytes(content)
+
+
 UNUSABLE_LOCKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (shutil.rmtree, "does not exist"),
     "empty": (_empty, "is empty"),
     "without its contents": (lambda lock: (lock / "lock.json").unlink(), "has no `lock.json`"),
     "without one file": (
-        lambda lock: (lock / "freeze.txt").unlink(),
-        "`locks/demo/freeze.txt` is missing",
+        lambda lock: (lock / "assets.json").unlink(),
+        "`locks/demo/assets.json` is missing",
+    ),
+    "without its base": (lambda lock: shutil.rmtree(lock.parent / "bases"), "does not exist"),
+    "without one file of the base": (
+        lambda lock: (base_of(lock) / "freeze.txt").unlink(),
+        "/freeze.txt` is missing",
+    ),
+    "without the base's paths": (
+        lambda lock: (base_of(lock) / "files.zst").unlink(),
+        "/files.zst` is missing",
     ),
     "requirements edited": (
         lambda lock: edit(lock / "requirements.txt", "2.60.0", "2.61.0"),
         "`locks/demo/requirements.txt` was changed by hand",
     ),
     "facts edited": (
-        lambda lock: edit(lock / "base.json", "3.13.3", "3.14.5"),
-        "`locks/demo/base.json` was changed by hand",
+        lambda lock: edit(base_of(lock) / "base.json", "3.13.3", "3.14.5"),
+        "/base.json` was changed by hand",
     ),
     "contents edited": (
         lambda lock: edit(lock / "lock.json", '"name": "demo"', '"name": "other"'),
         "`locks/demo/lock.json` was changed by hand",
     ),
     "manifest replaced": (
-        lambda lock: edit(lock / "manifest.json", "schemaVersion", "schemaversion"),
-        "`locks/demo/manifest.json` was changed by hand",
+        lambda lock: edit(base_of(lock) / "manifest.json", "schemaVersion", "schemaversion"),
+        "/manifest.json` was changed by hand",
     ),
     "index damaged": (
-        lambda lock: (lock / "files.zst").write_bytes((lock / "files.zst").read_bytes()[:-9]),
-        "`locks/demo/files.zst` is damaged",
+        lambda lock: (lock / "layer.zst").write_bytes((lock / "layer.zst").read_bytes()[:-9]),
+        "`locks/demo/layer.zst` is not a path index of this version, or it is damaged",
+    ),
+    "a block damaged": (
+        lambda lock: flip(base_of(lock) / "files.zst", 20),
+        "/files.zst` is damaged",
     ),
     "an emptied file": (lambda lock: (lock / "lock.json").write_bytes(b""), "is not valid JSON"),
 }
@@ -86,7 +109,7 @@ def test_the_lock_of_another_recipe_is_refused(
 
 def test_a_crlf_checkout_of_the_lock_is_the_same_lock(world: World) -> None:
     for name in ("lock.json", "base.json", "freeze.txt", "requirements.txt", "assets.json"):
-        path = world.lock / name
+        path = (world.base_lock if name in ("base.json", "freeze.txt") else world.lock) / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
 
     assert world.run("verify", "demo") == 0

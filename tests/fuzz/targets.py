@@ -21,7 +21,7 @@ from imagegate.coverage.building.profiles import PROFILES
 from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.sending.ignorefile import compile_rules, read_ignore_file
 from imagegate.errors import ImagegateError
-from imagegate.lock.pathindex import decode_index, encode_index
+from imagegate.lock.blocks import decode_index, encode_index
 from imagegate.oci.documents import ImageConfig, Index, Manifest, parse_document
 from imagegate.oci.layer import LayerBlob, read_layer
 from imagegate.oci.tar import scan_tar

@@ -9,11 +9,11 @@ from hypothesis import given, settings, strategies as st
 
 from imagegate.errors import LockError
 from imagegate.facts import Distribution, Facts, NativeReading
-from imagegate.lock import LockedAsset, LockedWheel, decode_lock, encode_lock
-from imagegate.lock.pathindex import TextIndex, decode_index, encode_index
+from imagegate.lock import LockedAsset, LockedWheel
+from imagegate.lock.blocks import BlockIndex, decode_index, encode_index
 from imagegate.oci.tar import Kind
 from imagegate.rootfs import Node, SortedIndex
-from tests.lock.test_decode import BASE, PARTS
+from tests.lock.test_decode import BASE, PARTS, decoded, encoded
 
 # paths are bytes on disk: what is no UTF-8 arrives as lone surrogates (PEP 383)
 _BYTES = st.binary(min_size=1, max_size=12).filter(lambda raw: not set(raw) & {0, 0x2F})
@@ -79,7 +79,7 @@ def test_a_text_index_answers_like_an_index_of_nodes(nodes: list[Node], path: st
 def test_random_bytes_are_an_index_or_an_error(content: bytes) -> None:
     for text in (content, b"#imagegate-index-1\n" + content + b"\n"):
         with suppress(LockError):
-            index: TextIndex = decode_index(text, "files.zst")
+            index: BlockIndex = decode_index(text, "files.zst")
             list(index)
 
 
@@ -132,25 +132,25 @@ def test_a_lock_reads_back_whatever_it_holds(
 ) -> None:
     parts = replace(
         PARTS,
-        base=BASE.model_copy(update={"facts": facts}),
-        files=files,
         layer=layer,
         wheels=wheels,
         assets=assets,
-        freeze=freeze.replace("\r\n", "\n"),
     )
-    encoded = encode_lock(parts)
-    lock = decode_lock("glm", encoded, "locks/glm")
+    base = replace(
+        BASE, facts=facts, files=encode_index(files), freeze=freeze.replace("\r\n", "\n")
+    )
+    written = encoded(parts, base)
+    lock = decoded(written)
     assert lock.base.facts == facts
     assert set(lock.files) == set(files)
     assert set(lock.layer) == set(layer)
     assert lock.wheels == tuple(sorted(wheels))
     assert lock.assets == tuple(sorted(assets))
-    assert lock.freeze == parts.freeze
-    assert encode_lock(parts) == encoded
+    assert lock.freeze == base.freeze
+    assert encoded(parts, base) == written
 
 
-_VALID = encode_lock(PARTS)
+_VALID = encoded()
 
 
 @given(
@@ -165,8 +165,14 @@ def test_a_lock_with_changed_bytes_is_the_same_lock_or_an_error(
     for position, mask in flips:
         changed[position % len(changed)] ^= mask
     try:
-        lock = decode_lock("glm", {**_VALID, name: bytes(changed)}, "locks/glm")
+        lock = decoded({**_VALID, name: bytes(changed)})
+        paths = list(lock.files), list(lock.layer)
     except LockError:
         return
     # blanks in lock.json, or bits of a zstd frame that mean nothing
-    assert lock.digest == decode_lock("glm", _VALID, "locks/glm").digest
+    assert lock.digest == decoded(_VALID).digest
+    assert (
+        paths
+        == (list(lock.files), list(lock.layer))
+        == tuple(map(list, (decoded(_VALID).files, decoded(_VALID).layer)))
+    )

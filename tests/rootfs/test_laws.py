@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings, strategies as st
 
 from imagegate.errors import ImageError
-from imagegate.lock.pathindex import decode_index, encode_index
+from imagegate.lock.blocks import decode_index, encode_index
 from imagegate.oci.tar import Kind, TarEntry
 from imagegate.rootfs import FileTree, Node, PathIndex, SortedIndex
 

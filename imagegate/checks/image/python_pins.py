@@ -158,7 +158,9 @@ def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
         replace(one, program=program.get(one.path, one.program)) for one in evidence.facts.checkouts
     ]
     present = set(freeze(found, python, evidence.sites, checkouts).splitlines())
-    for line in evidence.lock.freeze.splitlines():
+    base = evidence.lock.base.facts
+    locked = freeze(base.distributions, python, evidence.base_sites, base.checkouts)
+    for line in locked.splitlines():
         if line not in present:
             findings.fail(
                 "freeze-moved",
