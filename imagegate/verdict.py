@@ -82,6 +82,7 @@ class Place:
         line: its line, from 1; 0 where it is about no line.
         content: what stands at the path, in one line: kind, mode, owner, hash or target. It makes
             the finding's digest and is not shown.
+        owner: the distribution or package that it belongs to, where there is one; not shown.
     """
 
     path: str = ""
@@ -91,6 +92,7 @@ class Place:
     file: str = ""
     line: int = 0
     content: str = field(default="", compare=False, repr=False)
+    owner: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,17 +143,20 @@ class CheckReport:
             `nothing_because` why there was nothing.
         findings: what is not as it should be, and notes.
         nothing_because: why there was nothing to compare.
+        left_out: why the check was not asked although nobody left it out: what another finding
+            says makes its answer meaningless.
     """
 
     check: str
     compared: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     nothing_because: str = ""
+    left_out: str = ""
 
     @property
     def passed(self) -> bool:
         """Whether it looked at something, or had reason not to, and found no failure."""
-        looked = bool(self.compared) or bool(self.nothing_because)
+        looked = (bool(self.compared) or bool(self.nothing_because)) and not self.left_out
         return looked and all(finding.severity is not Severity.FAIL for finding in self.findings)
 
 
