@@ -295,6 +295,8 @@ def _judge(given: _Given) -> int:
             "hint: copy behind the line that leaves it open, or vouch with `--run-keeps PATH` "
             "for a path that no RUN changes"
         )
+    if any(answer.exit_code and answer.report and answer.report.covered for answer in answers):
+        remarks.append("hint: `--strict` fails on assets that are covered with a note")
     for remark in dict.fromkeys(remarks):
         click.echo(remark, err=True)
     return max(answer.exit_code for answer in answers)

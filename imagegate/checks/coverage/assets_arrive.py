@@ -6,10 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
+from imagegate.coverage.outcome import Standing
 from imagegate.coverage.render import explain
 from imagegate.verdict import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from imagegate.checks.coverage.covering import Covering
     from imagegate.coverage.outcome import AssetVerdict, Combined
     from imagegate.verdict import CheckReport
@@ -24,17 +27,19 @@ def _judge(covering: Covering) -> CheckReport:
     for note in covering.notes:
         findings.note("not-looked-at", "", note)
     for combined in report.assets:
-        if not combined.covered:
-            _fail(findings, combined)
+        if not combined.covered or (covering.strict and not combined.certain):
+            _say(findings.fail, combined)
+        elif not combined.certain:
+            _say(findings.note, combined)
     for edit in report.edits:
         if not report.written:
             findings.note("proposal", edit.path, f"after line {edit.after}: {edit.text}")
-    builders = ", ".join(judgement.build.builder.name for judgement in report.judgements)
+    builders = ", ".join(judgement.builder for judgement in report.judgements)
     compared = [f"{combined.asset.path} ({builders})" for combined in report.assets]
     return findings.report(compared)
 
 
-def _fail(findings: Findings, combined: Combined) -> None:
+def _say(say: Callable[..., None], combined: Combined) -> None:
     grouped: dict[str, list[AssetVerdict]] = {}
     for verdict in combined.verdicts:
         grouped.setdefault(explain(verdict), []).append(verdict)
@@ -45,11 +50,12 @@ def _fail(findings: Findings, combined: Combined) -> None:
             f"{', '.join(verdict.builder for verdict in same)}: {text}"
             for text, same in grouped.items()
         )
-    first = next(verdict for verdict in combined.verdicts if not verdict.covered)
+    first = min(combined.verdicts, key=lambda verdict: verdict.standing is Standing.COVERED)
+    first = next((verdict for verdict in combined.verdicts if not verdict.covered), first)
     place = first.place
     expected = combined.asset.expected or ""
     elsewhere = expected not in first.found
-    findings.fail(
+    say(
         re.sub(r"[^a-z]+", "-", first.outcome.value.lower()).strip("-"),
         combined.asset.path,
         message,

@@ -49,7 +49,7 @@ def _verdict(answer: Answer) -> CoverageVerdict:
         subject=answer.title,
         reports=tuple(check.judge(covering) for check in CHECKS),
         dockerfile=answer.title.partition(" [")[0],
-        builders=tuple(judgement.build.builder.name for judgement in report.judgements)
+        builders=tuple(judgement.builder for judgement in report.judgements)
         if report is not None
         else (),
         assets=len(report.assets) if report is not None else 0,
