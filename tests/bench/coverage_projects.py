@@ -74,12 +74,16 @@ def without_runs(content: bytes, dropped: set[int]) -> str:
     parsed = parse_dockerfile(content, "Dockerfile")
     lines = content.decode().splitlines()
     stages: set[str] = set()
+    defaults: dict[str, str] = {}
     out: list[str] = []
     for number, instruction in enumerate(parsed.instructions):
         written = lines[instruction.line - 1 : instruction.end]
         name = instruction.name
+        if name == "ARG" and not stages:
+            pairs = (word.partition("=") for word in instruction.words)
+            defaults |= {key: value.strip("\"'") for key, _, value in pairs}
         if name == "FROM":
-            out.append(_from(instruction, stages))
+            out.append(_from(instruction, stages, defaults))
             stages |= {word.lower() for word in instruction.words[2:3]} | {str(len(stages))}
         elif name in _LEFT_OUT or number in dropped or _foreign(instruction, stages):
             continue
@@ -91,8 +95,9 @@ def without_runs(content: bytes, dropped: set[int]) -> str:
     return "\n".join(out) + "\n"
 
 
-def _from(instruction: Instruction, stages: set[str]) -> str:
+def _from(instruction: Instruction, stages: set[str], defaults: dict[str, str]) -> str:
     words = list(instruction.words)
+    words[0] = re.sub(r"\$\{?(\w+)\}?", lambda name: defaults.get(name[1], ""), words[0])
     if words[0].lower() not in stages:
         words[0] = "scratch"
     return f"FROM {' '.join(words)}"
