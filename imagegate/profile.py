@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.oci.documents import canonical_json
 from imagegate.recipe import ENV_NAME, PLAIN_VALUE
 from imagegate.workspace.atomic import write_file
+from imagegate.workspace.exclusive import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 # how many states the history keeps
 _HISTORY = 50
+# seconds to wait for others who publish; each takes a few milliseconds
+_PATIENCE = 60.0
 
 
 class PublishedState(BaseModel):
@@ -93,10 +98,11 @@ class ProfileStore:
         try:
             verdicts = self._folder / "verdicts"
             verdicts.mkdir(parents=True, exist_ok=True)
-            write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
+            with self._alone():
+                write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
+                self._replace(name, state)
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
-        self._replace(name, state)
         return env
 
     def rollback(self, name: str, *, at: str, by: str, why: str = "") -> PublishedState:
@@ -114,12 +120,18 @@ class ProfileStore:
         Raises:
             ProfileError: there is no such profile, no state before, or it cannot be written.
         """
-        before = _before(self._published(name))
-        if before is None:
-            raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
-        again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
-        self._replace(name, before.model_copy(update=again))
+        self._published(name)
+        with self._alone():
+            before = _before(self._published(name))
+            if before is None:
+                raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
+            again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
+            self._replace(name, before.model_copy(update=again))
         return before
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Hold the folder: history and file are read, and written after what was read."""
+        return exclusive(self._folder, "a profile of this folder", patience=_PATIENCE)
 
     def _replace(self, name: str, state: PublishedState) -> None:
         """Write the history, then the file that counts."""
@@ -136,7 +148,7 @@ class ProfileStore:
     def _reached(self, name: str, states: tuple[PublishedState, ...]) -> tuple[PublishedState, ...]:
         """Leave out the newest states if they never reached the file: nobody has seen them."""
         try:
-            text = self._env(name).read_bytes()
+            text = read_regular(self._env(name))
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -151,7 +163,7 @@ class ProfileStore:
         """Return the current state and those before it."""
         env = self._env(name)
         try:
-            text = env.read_bytes()
+            text = read_regular(env)
         except FileNotFoundError as error:
             raise ProfileError(
                 f"there is no profile `{name}`: `{env}` does not exist",
@@ -171,7 +183,7 @@ class ProfileStore:
     def _history(self, name: str) -> _History:
         path = self._folder / f"{name}.json"
         try:
-            return _History.model_validate_json(path.read_bytes())
+            return _History.model_validate_json(read_regular(path))
         except FileNotFoundError:
             return _History.model_validate({"schema": "imagegate-profile-1", "profile": name})
         except (OSError, ValidationError) as error:

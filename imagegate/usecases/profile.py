@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from imagegate.errors import AttestationError, LockError, ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.oci.digest import Digest
+from imagegate.oci.documents import OWN_LIMIT
 from imagegate.oci.platform import Platform
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.report.document import parse_json_report
@@ -80,7 +82,7 @@ def check_profile(
 def _verdict(workspace: Workspace, state: PublishedState) -> Iterator[ProfileFinding]:
     path = workspace.profiles() / "verdicts" / f"{state.verdict.replace(':', '-')}.json"
     try:
-        content = path.read_bytes()
+        content = read_regular(path, limit=OWN_LIMIT)
     except OSError as error:
         raise ProfileError(
             f"the verdict `{workspace.relative(path)}` cannot be read: {error.strerror}",
