@@ -16,6 +16,7 @@ from imagegate.errors import ProfileError
 from imagegate.localfiles import read_regular
 from imagegate.oci.documents import canonical_json
 from imagegate.recipe import ENV_NAME, PLAIN_VALUE
+from imagegate.recipe.serve import ServeSection
 from imagegate.workspace.atomic import write_file
 from imagegate.workspace.exclusive import exclusive
 
@@ -36,6 +37,8 @@ class PublishedState(BaseModel):
     Attributes:
         env: the variables of the ``.env`` file.
         settings: what cannot be written there.
+        repository: the registry and repository that the image was published in.
+        serve: what is started and with what, where the recipe says so.
         verdict: digest of the verdict's JSON, which lies under ``verdicts/``.
         promoted_at: when it was published, RFC 3339 in UTC.
         promoted_by: who published it.
@@ -47,11 +50,23 @@ class PublishedState(BaseModel):
 
     env: dict[str, str]
     settings: dict[str, str | int | float | bool | list[str]]
+    repository: str = ""
+    serve: ServeSection | None = None
     verdict: str
     promoted_at: str
     promoted_by: str
     why: str = ""
     rollback: bool = False
+
+
+class Retirement(BaseModel):
+    """When a profile ended, by whom and why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    retired_at: str
+    retired_by: str
+    why: str = ""
 
 
 class _History(BaseModel):
@@ -60,6 +75,7 @@ class _History(BaseModel):
     schema_name: str = Field(default="imagegate-profile-1", alias="schema")
     profile: str
     states: tuple[PublishedState, ...] = ()
+    retired: Retirement | None = None
 
 
 class ProfileStore:
@@ -133,14 +149,49 @@ class ProfileStore:
         """Hold the folder: history and file are read, and written after what was read."""
         return exclusive(self._folder, "a profile of this folder", patience=_PATIENCE)
 
+    def retire(self, name: str, *, at: str, by: str, why: str = "") -> Path:
+        """End a profile: its ``.env`` is taken away, its history stays.
+
+        Args:
+            name: the profile.
+            at: when, RFC 3339 in UTC.
+            by: who.
+            why: their reason in one line.
+
+        Returns:
+            The file that is gone.
+
+        Raises:
+            ProfileError: there is no such profile, or it cannot be written.
+        """
+        self._published(name)
+        _require_one_line(why, by)
+        env = self._env(name)
+        retired = Retirement(retired_at=at, retired_by=by, why=why)
+        try:
+            with self._alone():
+                changes = {"states": self._published(name), "retired": retired}
+                # the history first: a crash in between leaves a profile that still holds
+                self._write_history(name, self._history(name).model_copy(update=changes))
+                env.unlink()
+        except OSError as error:
+            raise ProfileError(f"cannot retire `{env}`: {error.strerror}") from error
+        return env
+
+    def names(self) -> tuple[str, ...]:
+        """Name every published profile, in order."""
+        return tuple(sorted(path.stem for path in self._folder.glob("*.env")))
+
     def _replace(self, name: str, state: PublishedState) -> None:
         """Write the history, then the file that counts."""
         _require_writable(state)
         env = self._env(name)
         history = self._history(name)
-        states = (state, *self._reached(name, history.states))[:_HISTORY]
+        before = history.states if history.retired else self._reached(name, history.states)
+        states = (state, *before)[:_HISTORY]
         try:
-            self._write_history(name, history.model_copy(update={"states": states}))
+            changes = {"states": states, "retired": None}
+            self._write_history(name, history.model_copy(update=changes))
             write_file(env, encode_env(state.env))
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
@@ -165,6 +216,13 @@ class ProfileStore:
         try:
             text = read_regular(env)
         except FileNotFoundError as error:
+            retired = self._history(name).retired
+            if retired is not None:
+                raise ProfileError(
+                    f"the profile `{name}` was retired at {retired.retired_at} by "
+                    f"{retired.retired_by}: {retired.why or 'no reason given'}",
+                    hint=f"to publish it again, run `imagegate promote {name}`",
+                ) from error
             raise ProfileError(
                 f"there is no profile `{name}`: `{env}` does not exist",
                 hint=f"run `imagegate promote {name}`",
@@ -192,7 +250,7 @@ class ProfileStore:
             ) from error
 
     def _write_history(self, name: str, history: _History) -> None:
-        content = canonical_json(history.model_dump(mode="json", by_alias=True))
+        content = canonical_json(history.model_dump(mode="json", by_alias=True, exclude_none=True))
         write_file(self._folder / f"{name}.json", content)
 
     def _env(self, name: str) -> Path:
@@ -224,7 +282,11 @@ def _require_writable(state: PublishedState) -> None:
         ProfileError: a value, the person or the reason is such.
     """
     encode_env(state.env)
-    for what, text in (("reason", state.why), ("person", state.promoted_by)):
+    _require_one_line(state.why, state.promoted_by)
+
+
+def _require_one_line(why: str, by: str) -> None:
+    for what, text in (("reason", why), ("person", by)):
         if not text.isprintable():
             raise ProfileError(
                 f"the {what} {text!r} is not one printable line", hint="write one line of text"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
     from imagegate.oci.digest import Digest
@@ -80,6 +80,7 @@ class Place:
         step: the history's text of the step that made the layer.
         content: what stands at the path, in one line: kind, mode, owner, hash or target. It makes
             the finding's digest and is not shown.
+        owner: the distribution or package that it belongs to, where there is one; not shown.
     """
 
     path: str = ""
@@ -87,6 +88,7 @@ class Place:
     layer_digest: str = ""
     step: str = ""
     content: str = field(default="", compare=False, repr=False)
+    owner: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,17 +139,20 @@ class CheckReport:
             `nothing_because` why there was nothing.
         findings: what is not as it should be, and notes.
         nothing_because: why there was nothing to compare.
+        left_out: why the check was not asked although nobody left it out: what another finding
+            says makes its answer meaningless.
     """
 
     check: str
     compared: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     nothing_because: str = ""
+    left_out: str = ""
 
     @property
     def passed(self) -> bool:
         """Whether it looked at something, or had reason not to, and found no failure."""
-        looked = bool(self.compared) or bool(self.nothing_because)
+        looked = (bool(self.compared) or bool(self.nothing_because)) and not self.left_out
         return looked and all(finding.severity is not Severity.FAIL for finding in self.findings)
 
 
@@ -253,6 +258,8 @@ class ImageVerdict(Verdict):
         lock: digest of the lock.
         cost: what was read.
         policy: digest of what the recipe says of judging; ``None`` where nobody asked.
+        image_id: digest of the config, by which engines without a registry know the image.
+        pins: what the bytes say of the versions that launchers are told, by variable.
     """
 
     kind: ClassVar[str] = "image"
@@ -266,6 +273,8 @@ class ImageVerdict(Verdict):
     lock: Digest
     cost: Cost
     policy: Digest | None = None
+    image_id: Digest | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recipe(self) -> str:
@@ -307,12 +316,14 @@ class ImageVerdict(Verdict):
             "recipe": self.subject,
             "image": {
                 "digest": None if self.image is None else str(self.image),
+                "id": None if self.image_id is None else str(self.image_id),
                 "location": self.location,
                 "platform": self.platform,
             },
             "base": None if self.base is None else str(self.base),
             "lock": str(self.lock),
             "policy": None if self.policy is None else str(self.policy),
+            "pins": dict(self.pins),
             "cost": asdict(self.cost),
         }
 

@@ -82,6 +82,9 @@ class _Check(_Section):
     passed: bool
     compared: tuple[str, ...] = Field(description="what was compared, a line each")
     nothing_because: str
+    left_out: str = Field(
+        description="why it was not asked: what another finding says makes it meaningless"
+    )
     findings: tuple[_Finding, ...]
 
     @property
@@ -91,11 +94,13 @@ class _Check(_Section):
             compared=self.compared,
             findings=tuple(one.finding for one in self.findings),
             nothing_because=self.nothing_because,
+            left_out=self.left_out,
         )
 
 
 class _Image(_Section):
     digest: DigestField | None = Field(json_schema_extra=_DIGEST)
+    id: DigestField | None = Field(json_schema_extra=_DIGEST, description="digest of the config")
     location: str
     platform: str
 
@@ -119,6 +124,7 @@ class VerdictDocument(_Section):
     policy: DigestField | None = Field(
         json_schema_extra=_DIGEST, description="digest of the recipe's pins and waivers"
     )
+    pins: dict[str, str] = Field(description="what the bytes say of versions, by variable")
     cost: _Cost
     skipped: tuple[str, ...] = Field(description="checks that were left out on request")
     checks: tuple[_Check, ...]
@@ -174,6 +180,8 @@ def parse_json_report(content: bytes) -> ImageVerdict:
         cost=Cost(**document.cost.model_dump()),
         skipped=document.skipped,
         policy=document.policy,
+        image_id=document.image.id,
+        pins=document.pins,
     )
     stated = [("verdict", document.verdict == "PASSED", verdict.passed)]
     stated += [
@@ -205,6 +213,7 @@ def _check(report: CheckReport) -> dict[str, object]:
         "passed": report.passed,
         "compared": list(report.compared),
         "nothing_because": report.nothing_because,
+        "left_out": report.left_out,
         "findings": [_finding(finding) for finding in report.findings],
     }
 

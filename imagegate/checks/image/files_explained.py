@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import site_of
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.checks.image.explained import count_explanations
 from imagegate.oci.tar import Kind
 from imagegate.rootfs import ancestors
@@ -21,7 +22,14 @@ _SHOWN = 5
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("files.explained")
     explained = evidence.explained
-    unexplained = [c for c in explained.left if c.before is None and not _is_told(c, evidence)]
+    new = [change for change in explained.left if change.before is None]
+    told = {change.path for change in new if _is_told(change, evidence)}
+    above = {folder for path in told for folder in ancestors(path)}
+    unexplained = [
+        change
+        for change in new
+        if change.path not in told and not (_is_folder(change) and change.path in above)
+    ]
     for (top, layer), changes in sorted(_by_folder(unexplained).items()):
         _refuse(top, layer, changes, evidence, findings)
     for entry in evidence.recipe.document.layer.allow:
@@ -144,4 +152,5 @@ CHECK = Check(
     "`[[config.users]]`, `[[layer.allow]]` with a reason",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )
