@@ -230,6 +230,7 @@ def _judged(document: CoverageToml, entry: Judging) -> dict[str, Any]:
     expect = document.judging(entry, "expect", nothing)
     return {
         "assets": tuple(document.judging(entry, "assets", [])),
+        "exclude": tuple(document.judging(entry, "exclude", [])),
         "expects": tuple(f"{source}={goal}" for source, goal in expect.items()),
         "builders": tuple(PROFILES) if "all" in builders else tuple(builders),
         "run_keeps": tuple(document.judging(entry, "run_keeps", [])),
