@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from imagegate.errors import ProfileError
 from imagegate.oci.documents import canonical_json
 from imagegate.recipe import ENV_NAME, PLAIN_VALUE
+from imagegate.recipe.serve import ServeSection
 from imagegate.workspace.atomic import write_file
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class PublishedState(BaseModel):
     Attributes:
         env: the variables of the ``.env`` file.
         settings: what cannot be written there.
+        serve: what is started and with what, where the recipe says so.
         verdict: digest of the verdict's JSON, which lies under ``verdicts/``.
         promoted_at: when it was published, RFC 3339 in UTC.
         promoted_by: who published it.
@@ -42,6 +44,7 @@ class PublishedState(BaseModel):
 
     env: dict[str, str]
     settings: dict[str, str | int | float | bool | list[str]]
+    serve: ServeSection | None = None
     verdict: str
     promoted_at: str
     promoted_by: str

@@ -80,6 +80,7 @@ class Place:
         step: the history's text of the step that made the layer.
         content: what stands at the path, in one line: kind, mode, owner, hash or target. It makes
             the finding's digest and is not shown.
+        owner: the distribution or package that it belongs to, where there is one; not shown.
     """
 
     path: str = ""
@@ -87,6 +88,7 @@ class Place:
     layer_digest: str = ""
     step: str = ""
     content: str = field(default="", compare=False, repr=False)
+    owner: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,17 +139,20 @@ class CheckReport:
             `nothing_because` why there was nothing.
         findings: what is not as it should be, and notes.
         nothing_because: why there was nothing to compare.
+        left_out: why the check was not asked although nobody left it out: what another finding
+            says makes its answer meaningless.
     """
 
     check: str
     compared: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     nothing_because: str = ""
+    left_out: str = ""
 
     @property
     def passed(self) -> bool:
         """Whether it looked at something, or had reason not to, and found no failure."""
-        looked = bool(self.compared) or bool(self.nothing_because)
+        looked = (bool(self.compared) or bool(self.nothing_because)) and not self.left_out
         return looked and all(finding.severity is not Severity.FAIL for finding in self.findings)
 
 

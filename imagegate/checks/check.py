@@ -34,6 +34,8 @@ class Check(Generic[E]):
         judge: answers it.
         revision: rises whenever the check becomes stricter, so that a stored verdict of a
             laxer one no longer counts.
+        rests_on: what has to be true before the question makes sense, in words that a report
+            can give as the reason why it was not asked; ``""`` for nothing.
     """
 
     id: str
@@ -42,6 +44,7 @@ class Check(Generic[E]):
     fix: str
     judge: Callable[[E], CheckReport]
     revision: int
+    rests_on: str = ""
 
 
 class Said(TypedDict, total=False):
@@ -140,7 +143,7 @@ class Findings:
                 about=digest_of(code, subject, sides, place, said.get("facts", {}))
                 if waivable
                 else None,
-                cause=said.get("cause", ""),
+                cause=said.get("cause", "") or place.owner,
             )
         )
 

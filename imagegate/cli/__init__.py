@@ -31,6 +31,8 @@ COMMANDS = {
         "Say where each model's assets end in an image, without building it.",
     ),
     "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
+    "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
+    "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
     "admission": (
         "imagegate.cli.admission",

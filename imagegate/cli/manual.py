@@ -27,6 +27,18 @@ _CACHE: Rows = (
 )
 _DOCKER = ("DOCKER_HOST", "the daemon that is asked; docker's current context without it")
 _SUMMARY = ("GITHUB_STEP_SUMMARY", "set by GitHub Actions: the job's summary gets the report too")
+_FACTS: Rows = (("0", "printed"), _USAGE, ("3", "the host was not reached or gave no facts"))
+_LAUNCHED: Rows = (
+    ("0", "everything is as it was judged"),
+    ("1", "something is not; each finding names the node"),
+    ("2", "no profile is named, or there is none of that name"),
+    ("3", "a node gave no facts, or something needed could not be seen"),
+)
+_PROFILE_FILES: Rows = (
+    ("profiles/NAME.env", "what was published"),
+    ("profiles/NAME.json", "what is started, from `[serve]`"),
+    ("profiles/NAME.probe.json", "what a good start took, if `launch probe` stored it"),
+)
 _JUDGED = ("3", "could not judge: a blob, a lock or the network failed")
 
 
@@ -186,6 +198,31 @@ MANUALS = {
             ("Dockerfile", "what is judged"),
             ("Dockerfile.dockerignore, .dockerignore", "what keeps files from the builder"),
         ),
+    ),
+    "node": Manual(
+        examples=(("imagegate node facts", "this host, in a few lines"),),
+        exits=_FACTS,
+    ),
+    "node facts": Manual(
+        examples=(
+            ("imagegate node facts --json --weights /models/glm", "the whole document"),
+            ("imagegate node facts --on 'ssh spark-2'", "another host, which needs only Python"),
+        ),
+        exits=_FACTS,
+    ),
+    "launch": Manual(
+        examples=(("imagegate launch check glm --on 'ssh spark-1' --on 'ssh spark-2'", "before"),),
+        exits=_LAUNCHED,
+        files=_PROFILE_FILES,
+    ),
+    "launch check": Manual(
+        examples=(
+            ("imagegate launch check glm --on 'ssh spark-1' --on 'ssh spark-2'", "both hosts"),
+            ("imagegate launch check glm --facts a.json --facts b.json", "from recorded facts"),
+            ("imagegate launch check glm --here --running --variant long", "what runs here"),
+        ),
+        exits=_LAUNCHED,
+        files=_PROFILE_FILES,
     ),
     "profile": Manual(
         examples=(("imagegate profile show glm", "what launchers read"),),

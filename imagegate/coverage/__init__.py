@@ -14,6 +14,7 @@ Rooms, lowest first::
     building   stages and contexts -> the tree of each stage; a `building.builder.Builder` class a
                family, and `building.profiles` names their versions
     baseline   a locked base as the start of a stage
+    identity   which image files are an asset: the same file on disk, or the same bytes
     outcome    what can become of an asset, as values
     verdict    assets and trees -> a verdict per asset, with the line that decided
     repair     verdicts -> the least edits of Dockerfile and ignore file

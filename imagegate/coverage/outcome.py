@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class Outcome(Enum):
@@ -21,7 +25,22 @@ class Outcome(Enum):
     OVERWRITTEN = "overwritten"
     DANGLING = "a dangling link"
     BUILD_FAILS = "the build fails"
+    BY_RUN = "by a RUN"
+    PACKAGED = "installed as a package"
     UNKNOWN = "unknown"
+
+
+class Standing(Enum):
+    """What an outcome means for whoever asked."""
+
+    COVERED = "covered"
+    NOTED = "covered, with a note"
+    """Nothing speaks against it, and the image's bytes have the last word."""
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+
+_NOTED = frozenset({Outcome.BY_RUN, Outcome.PACKAGED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +109,7 @@ class AssetVerdict:
         place: the line that decided, where one did.
         found: paths at which the image holds the asset.
         behind: for an ignored asset, what would become of it if it were sent.
+        notes: what is to be known besides; with one, ``covered`` is not quite certain.
     """
 
     asset: Asset
@@ -99,11 +119,26 @@ class AssetVerdict:
     place: Place | None = None
     found: tuple[str, ...] = ()
     behind: AssetVerdict | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """What the outcome means for whoever asked."""
+        if self.outcome in _NOTED:
+            return Standing.NOTED
+        if self.outcome is Outcome.COVERED:
+            return Standing.NOTED if self.notes else Standing.COVERED
+        return Standing.UNKNOWN if self.outcome is Outcome.UNKNOWN else Standing.MISSING
 
     @property
     def covered(self) -> bool:
-        """The asset is where it should be."""
-        return self.outcome is Outcome.COVERED
+        """Nothing speaks against the asset being where it should be."""
+        return self.passes(strict=False)
+
+    def passes(self, *, strict: bool) -> bool:
+        """Say whether the asset is good enough; `strict` takes no notes."""
+        good = {Standing.COVERED} if strict else {Standing.COVERED, Standing.NOTED}
+        return self.standing in good
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,3 +165,12 @@ class Combined:
     def builders_disagree(self) -> bool:
         """The outcome depends on the builder."""
         return len({verdict.outcome for verdict in self.verdicts}) > 1
+
+    @property
+    def certain(self) -> bool:
+        """Every builder puts it where it should be, without a note."""
+        return all(verdict.passes(strict=True) for verdict in self.verdicts)
+
+    def fails_only_with(self, refused: Collection[str]) -> bool:
+        """Say whether the builders of `refused` alone do not put it where it should be."""
+        return all(verdict.covered or verdict.builder in refused for verdict in self.verdicts)

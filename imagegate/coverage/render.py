@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.outcome import AssetVerdict, Combined, Outcome, Place
-from imagegate.coverage.verdict import combine
+from imagegate.coverage.verdict import Judgement, combine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from imagegate.coverage.repair import Edit
-    from imagegate.coverage.verdict import Judgement
+    from imagegate.coverage.verdict import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class FileReport:
     """
 
     dockerfile: str
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[Judgement | Refusal, ...]
     edits: tuple[Edit, ...] = ()
     written: bool = False
     left_out: tuple[str, ...] = ()
@@ -43,7 +43,12 @@ class FileReport:
     @property
     def covered(self) -> bool:
         """Every asset is covered with every builder; no assets are no coverage."""
-        return bool(self.judgements) and all(judgement.covered for judgement in self.judgements)
+        return self.passes(strict=False)
+
+    def passes(self, *, strict: bool) -> bool:
+        """Say whether every asset is good enough; `strict` takes no notes."""
+        found = self.judgements
+        return bool(found) and all(judgement.passes(strict=strict) for judgement in found)
 
     @property
     def unknown(self) -> bool:
@@ -53,6 +58,11 @@ class FileReport:
             for judgement in self.judgements
             for verdict in judgement.verdicts
         )
+
+    @property
+    def judged(self) -> tuple[Judgement, ...]:
+        """The judgements of builders that read the files."""
+        return tuple(found for found in self.judgements if isinstance(found, Judgement))
 
 
 def explain(verdict: AssetVerdict) -> str:
@@ -65,41 +75,93 @@ def explain(verdict: AssetVerdict) -> str:
         text += f" ({_place(verdict.place)})"
     if verdict.behind is not None and not verdict.behind.covered:
         text += f"; and if it were sent: {explain(verdict.behind)}"
-    return text
+    return "; ".join((text, *verdict.notes))
 
 
 def _place(place: Place) -> str:
     return f"{place} `{place.text.strip()}`" if place.text else str(place)
 
 
+_NAMED = 6
+"""So many of a long list are named; of the others their number."""
+_GROUPS = 25
+"""So many recipes of one Dockerfile are told one by one."""
+
+
+def folded(names: Sequence[str]) -> str:
+    """Return the first of `names` and how many more there are."""
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
 def to_text(reports: Sequence[FileReport]) -> str:
-    """Return the report for people: one line per recipe where its files fare alike."""
+    """Return the report for people: one entry per recipe where its files fare alike."""
     return "\n".join(line for report in reports for line in _text_lines(report)) + "\n"
 
 
 def _text_lines(report: FileReport) -> Iterator[str]:
-    builders = ", ".join(judgement.build.builder.name for judgement in report.judgements)
+    builders = ", ".join(judgement.builder for judgement in report.judgements)
     assets = report.assets
     good = sum(asset.covered for asset in assets)
-    yield f"{report.dockerfile} ({builders}): {good} of {len(assets)} assets covered"
-    for judgement in report.judgements:
-        for failure in judgement.evaluation.failures:
-            yield (
-                f"  {judgement.build.builder.name}: build fails at "
-                f"{report.dockerfile}:{failure.line}: {failure.message}"
-            )
+    noted = sum(asset.covered and not asset.certain for asset in assets)
+    more = f", {noted} of them with a note" if noted else ""
+    yield f"{report.dockerfile} ({builders}): {good} of {len(assets)} assets covered{more}"
+    yield from _failures(report)
     bad = [asset for asset in assets if not asset.covered]
-    for (model, _), group in groupby(bad, key=lambda one: (one.asset.model, _summary(one))):
-        members = list(group)
+    refused = {found.builder for found in report.judgements if found.refused}
+    if refused:
+        # what every asset shares is said once
+        bad = [asset for asset in bad if not asset.fails_only_with(refused)]
+    groups = [
+        list(group) for _, group in groupby(bad, key=lambda one: (one.asset.model, _summary(one)))
+    ]
+    for members in groups[:_GROUPS]:
         first = members[0]
-        names = ", ".join(member.asset.inner for member in members)
-        yield f"  {model} ({names}):"
+        names = folded([member.asset.inner or member.asset.path for member in members])
+        yield f"  {first.asset.model} ({names}):"
         for line in _verdict_lines(first):
             yield f"    {line}"
+    if len(groups) > _GROUPS:
+        rest = sum(len(members) for members in groups[_GROUPS:])
+        yield f"  … and {rest} more assets that are not covered; `--format json` lists them all"
+    yield from _notes(assets)
     if report.edits:
         yield "  written:" if report.written else "  proposed:"
         for edit in report.edits:
             yield f"    {edit.path}: after line {edit.after}: {edit.text}"
+
+
+def _failures(report: FileReport) -> Iterator[str]:
+    for found in report.judgements:
+        if not isinstance(found, Judgement):
+            yield f"  {found.builder}: refuses to build: {found.refused}"
+            continue
+        for failure in found.evaluation.failures:
+            yield (
+                f"  {found.builder}: build fails at "
+                f"{report.dockerfile}:{failure.line}: {failure.message}"
+            )
+
+
+def _notes(assets: Sequence[Combined]) -> Iterator[str]:
+    """Yield each note once, with the assets that it is about."""
+    grouped: dict[str, list[str]] = {}
+    for combined in assets:
+        if not combined.covered:
+            continue
+        for note in dict.fromkeys(
+            note for verdict in combined.verdicts for note in _notes_of(verdict)
+        ):
+            grouped.setdefault(note, []).append(combined.asset.path)
+    for note, paths in grouped.items():
+        yield f"  note: {note} ({folded(paths)})"
+
+
+def _notes_of(verdict: AssetVerdict) -> tuple[str, ...]:
+    if verdict.outcome is Outcome.COVERED:
+        return verdict.notes
+    said = f"{verdict.outcome.value}: {verdict.reason}; the image's bytes have to prove it"
+    return (said, *verdict.notes)
 
 
 def _summary(combined: Combined) -> tuple[tuple[str, ...], ...]:
@@ -163,21 +225,11 @@ def to_json(reports: Sequence[FileReport]) -> str:
     """Return the report as JSON: everything, covered assets included."""
     document = {
         "covered": all(report.covered for report in reports),
+        "certain": all(report.passes(strict=True) for report in reports),
         "dockerfiles": [
             {
                 "path": report.dockerfile,
-                "builders": [
-                    {
-                        "name": judgement.build.builder.name,
-                        "ignore_file": judgement.build.main.ignore.path,
-                        "failures": [
-                            {"line": failure.line, "message": failure.message}
-                            for failure in judgement.evaluation.failures
-                        ],
-                        "assets": [_json_verdict(verdict) for verdict in judgement.verdicts],
-                    }
-                    for judgement in report.judgements
-                ],
+                "builders": [_json_builder(found) for found in report.judgements],
                 "builders_disagree": [
                     combined.asset.path for combined in report.assets if combined.builders_disagree
                 ],
@@ -194,6 +246,24 @@ def to_json(reports: Sequence[FileReport]) -> str:
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
+def _json_builder(found: Judgement | Refusal) -> dict[str, object]:
+    failures: list[dict[str, object]] = []
+    ignore = None
+    if isinstance(found, Judgement):
+        ignore = found.build.main.ignore.path
+        failures = [
+            {"line": failure.line, "message": failure.message}
+            for failure in found.evaluation.failures
+        ]
+    return {
+        "name": found.builder,
+        "ignore_file": ignore,
+        "refused": found.refused or None,
+        "failures": failures,
+        "assets": [_json_verdict(verdict) for verdict in found.verdicts],
+    }
+
+
 def _json_verdict(verdict: AssetVerdict) -> dict[str, object]:
     place = verdict.place
     return {
@@ -201,7 +271,9 @@ def _json_verdict(verdict: AssetVerdict) -> dict[str, object]:
         "path": verdict.asset.path,
         "expected": verdict.asset.expected,
         "outcome": verdict.outcome.value,
-        "covered": verdict.outcome is Outcome.COVERED,
+        "covered": verdict.covered,
+        "standing": verdict.standing.value,
+        "notes": list(verdict.notes),
         "reason": verdict.reason,
         "file": place.path if place else None,
         "line": place.line if place else None,

@@ -37,6 +37,7 @@ class Origin:
         inline: the content of a heredoc, or ``None``.
         member: path inside the archive at `path` that ADD unpacked.
         emptied: the builder sends the file with 0 bytes (see `Client.opener_checks`).
+        fetched: what ADD fetches it from, or what makes it, where it is no context file.
         steps: Dockerfile lines of the instructions that carried the file, oldest first.
     """
 
@@ -45,33 +46,34 @@ class Origin:
     inline: str | None = None
     member: str = ""
     emptied: bool = False
+    fetched: str = ""
     steps: tuple[int, ...] = ()
 
 
-class BaseDoubt(str):
-    """A doubt that stems from a base image of which nothing is known.
+class Weight(Enum):
+    """How much a doubt weighs."""
 
-    Such a base makes a destination uncertain; it does not hold anybody's assets.
-    """
+    MAYBE = "something else may have been laid over it"
+    BY_RUN = "a RUN put it here"
+    ALTERED = "a RUN names it, or a folder above it, in a way that may change it"
 
-    __slots__ = ()
 
-
-class LineDoubt(str):  # noqa: SLOT000 - a str has no room for slots of its own
-    """A doubt that a line of the Dockerfile raises.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Why a node may not be in a real build what it is here.
 
     Attributes:
-        line: the line, from 1.
+        weight: how much it weighs.
+        line: the line of the Dockerfile that raises it.
+        text: what may have happened, one clause.
     """
 
+    weight: Weight
     line: int
+    text: str
 
-    @classmethod
-    def at(cls, line: int, text: str) -> LineDoubt:
-        """Return the doubt `text` about line `line`."""
-        doubt = cls(text)
-        doubt.line = line
-        return doubt
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -84,8 +86,7 @@ class Node:
         target: what a link points to, verbatim.
         size: bytes of a file.
         origin: where an image file comes from; ``None`` in a context.
-        doubt: why what is written here may not hold in a real build; of a directory: there may
-            be other entries than the ones listed.
+        doubt: why it may not be so in a real build; ``None`` when it is certain.
         emptied: a context file of which a builder sends the name and no bytes.
         replaced: origins of the files that lay here before, latest first.
     """
@@ -95,7 +96,7 @@ class Node:
     target: str = ""
     size: int = 0
     origin: Origin | None = None
-    doubt: str | None = None
+    doubt: Doubt | None = None
     emptied: bool = False
     replaced: tuple[Origin, ...] = ()
 
@@ -103,7 +104,7 @@ class Node:
 _NO_CHILDREN: dict[str, Node] = {}
 
 
-def directory(*, doubt: str | None = None) -> Node:
+def directory(*, doubt: Doubt | None = None) -> Node:
     """Return a new empty directory."""
     return Node(kind=Kind.DIRECTORY, doubt=doubt)
 

@@ -1,7 +1,8 @@
 """Where each asset of each model recipe ends, and why not where it should.
 
 An asset is covered only when the image holds, at the expected path, the asset's own content. Any
-other state has an outcome of its own, with the line that decided.
+other state has an outcome of its own, with the line that decided. What a RUN may have done is
+doubt, and a doubt counts only where it can be about the asset.
 """
 
 from __future__ import annotations
@@ -10,25 +11,32 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from imagegate.coverage.building.carrying import Carrying
 from imagegate.coverage.building.evaluate import evaluate
 from imagegate.coverage.golang.paths import inside
+from imagegate.coverage.identity import Identity
 from imagegate.coverage.outcome import Asset, AssetVerdict, Combined, Outcome, Place
 from imagegate.coverage.sending.ignorefile import IgnoreFile
 from imagegate.coverage.tree import (
-    BaseDoubt,
+    Doubt,
     Kind,
-    LineDoubt,
     LinkLoopError,
     Node,
+    Weight,
+    clone,
+    directory,
     lookup,
     resolve,
     walk,
 )
+from imagegate.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from imagegate.coverage.building.build import Build, Evaluation
+    from imagegate.coverage.building.builder import Builder
+    from imagegate.coverage.building.carrying import Hold
     from imagegate.coverage.reading.operations import Failure
     from imagegate.coverage.tree import Origin
 
@@ -46,11 +54,50 @@ class Judgement:
     build: Build
     evaluation: Evaluation
     verdicts: tuple[AssetVerdict, ...]
+    refused: str = field(default="", init=False)
+
+    @property
+    def builder(self) -> str:
+        """Name of the builder."""
+        return self.build.builder.name
 
     @property
     def covered(self) -> bool:
         """Every asset is where it should be; without assets nothing is."""
-        return bool(self.verdicts) and all(verdict.covered for verdict in self.verdicts)
+        return self.passes(strict=False)
+
+    def passes(self, *, strict: bool) -> bool:
+        """Say whether every asset is good enough; without assets nothing is."""
+        return bool(self.verdicts) and all(found.passes(strict=strict) for found in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A builder that refuses the Dockerfile or the ignore file before it builds anything.
+
+    Attributes:
+        builder: its name.
+        error: why.
+        verdicts: one per asset: the build fails.
+    """
+
+    builder: str
+    error: CoverageError | UsageError
+    verdicts: tuple[AssetVerdict, ...]
+
+    @property
+    def covered(self) -> bool:
+        """Nothing is built."""
+        return False
+
+    @property
+    def refused(self) -> str:
+        """Why, as a person reads it."""
+        return str(self.error)
+
+    def passes(self, *, strict: bool) -> bool:  # noqa: ARG002 - as `Judgement.passes`
+        """Say no: nothing is built."""
+        return False
 
 
 def judge(build: Build, assets: Sequence[Asset]) -> Judgement:
@@ -60,22 +107,116 @@ def judge(build: Build, assets: Sequence[Asset]) -> Judgement:
         CoverageError: the Dockerfile or the ignore file is broken.
     """
     evaluation = evaluate(build)
-    with_paths = expect(evaluation, assets)
+    with_paths = expect(build, evaluation, assets)
     judged = _Judge(build, evaluation, with_paths)
     verdicts = [judged.verdict(asset) for asset in with_paths]
-    if any(verdict.outcome is Outcome.IGNORED for verdict in verdicts):
-        unfiltered = replace(build, main=replace(build.main, ignore=IgnoreFile(path=None)))
-        behind = _Judge(unfiltered, evaluate(unfiltered), with_paths)
+    ignored = [found.asset for found in verdicts if found.outcome is Outcome.IGNORED]
+    if ignored:
+        sent = _as_if_sent(build, evaluation, ignored)
+        behind = _Judge(sent, evaluate(sent), with_paths)
         verdicts = [
             replace(verdict, behind=behind.verdict(verdict.asset))
             if verdict.outcome is Outcome.IGNORED
             else verdict
             for verdict in verdicts
         ]
-    return Judgement(build=build, evaluation=evaluation, verdicts=tuple(verdicts))
+    return Judgement(
+        build=build,
+        evaluation=evaluation,
+        verdicts=tuple(_merged(verdicts)),
+    )
 
 
-def expect(evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
+def judge_each(
+    builders: Sequence[Builder],
+    open_build: Callable[[Builder], Build],
+    assets: Sequence[Asset],
+) -> tuple[Judgement | Refusal, ...]:
+    """Judge with every builder; one that refuses the files does not end the others.
+
+    Args:
+        builders: who builds.
+        open_build: makes up the build for one of them; it may raise `CoverageError` too.
+        assets: what has to be in the image.
+    """
+    found: list[Judgement | Refusal] = []
+    for builder in builders:
+        try:
+            found.append(judge(open_build(builder), assets))
+        except (CoverageError, UsageError) as refused:
+            found.append(_refusal(builder.name, refused, assets))
+    return tuple(found)
+
+
+def _refusal(builder: str, error: CoverageError | UsageError, assets: Sequence[Asset]) -> Refusal:
+    verdicts = tuple(
+        AssetVerdict(asset=asset, builder=builder, outcome=Outcome.BUILD_FAILS, reason=str(error))
+        for asset in assets
+    )
+    return Refusal(builder=builder, error=error, verdicts=verdicts)
+
+
+def _as_if_sent(build: Build, evaluation: Evaluation, assets: Sequence[Asset]) -> Build:
+    """Return the build with `assets` sent in spite of the ignore file, and nothing else."""
+    whole = build.main.context.root
+    root = clone(evaluation.filter.send(whole))
+    for asset in assets:
+        paths = {asset.path}
+        try:
+            paths.add(resolve(whole, asset.path))
+        except LinkLoopError:
+            continue
+        for path in paths:
+            _graft(root, whole, path)
+    context = replace(build.main.context, root=root)
+    return replace(build, main=replace(build.main, context=context, ignore=IgnoreFile(path=None)))
+
+
+def _graft(root: Node, whole: Node, path: str) -> None:
+    node = lookup(whole, path)
+    here = root
+    *above, name = path.split("/")
+    for part in above:
+        here = here.children.setdefault(part, directory())
+        if here.kind is not Kind.DIRECTORY:
+            return
+    if node is not None:
+        here.children[name] = node
+
+
+def _merged(verdicts: Sequence[AssetVerdict]) -> list[AssetVerdict]:
+    """Say where the folders of several recipes became one, so that their names are lost."""
+    roots: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        root = _merged_into(verdict)
+        if root is not None:
+            roots.setdefault(root, set()).add(verdict.asset.folder)
+    noted: list[AssetVerdict] = []
+    for verdict in verdicts:
+        root = _merged_into(verdict)
+        folders = sorted(roots.get(root, ())) if root is not None else []
+        if len(folders) > 1:
+            names = ", ".join(f"`{folder}`" for folder in folders[:3])
+            more = f" and {len(folders) - 3} more" if len(folders) > 3 else ""
+            note = f"merged: {names}{more} end in one folder, `{root or '/'}`, without their names"
+            verdict = replace(verdict, notes=(*verdict.notes, note))
+        noted.append(verdict)
+    return noted
+
+
+def _merged_into(verdict: AssetVerdict) -> str | None:
+    asset = verdict.asset
+    if not verdict.covered or not verdict.found or asset.single or not asset.folder or asset.tail:
+        return None
+    found = verdict.found[0]
+    if not found.endswith("/" + asset.inner):
+        return None
+    root = found.removesuffix("/" + asset.inner)
+    last = asset.folder.rpartition("/")[2]
+    return None if root.endswith("/" + last) else root
+
+
+def expect(build: Build, evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
     """Fill in expected paths that nobody stated, from where the other recipes end.
 
     A recipe folder that ends as ``<root>/<model>`` in the image votes for ``<root>``; where the
@@ -83,11 +224,10 @@ def expect(evaluation: Evaluation, assets: Sequence[Asset]) -> list[Asset]:
     """
     votes: dict[str, Counter[str]] = {}
     by_path = _by_path(assets)
+    identity = Identity(build)
     for path, node in walk(evaluation.image):
-        origin = node.origin
-        if origin is None or origin.context or origin.member:
-            continue
-        for asset in by_path.get(origin.path, ()):
+        known = identity.main_path(node.origin) if node.origin is not None else None
+        for asset in by_path.get(known, ()) if known is not None else ():
             tail = f"/{asset.kept}"
             if f"/{path}".endswith(tail):
                 votes.setdefault(asset.group, Counter())[f"/{path}".removesuffix(tail)] += 1
@@ -118,18 +258,24 @@ class _Copies:
     replaced: dict[str, tuple[str, Origin]] = field(default_factory=dict)
 
 
-def _copies(tree: Node) -> _Copies:
+def _copies(tree: Node, identity: Identity) -> _Copies:
     copies = _Copies()
     for path, node in walk(tree):
         origin = node.origin
         if origin is None:
             continue
-        if not origin.context and not origin.member and origin.inline is None:
-            copies.placed.setdefault(origin.path, []).append(path)
+        known = identity.main_path(origin)
+        if known is not None:
+            copies.placed.setdefault(known, []).append(path)
         for before in node.replaced:
-            if not before.context and before.path != origin.path:
-                copies.replaced.setdefault(before.path, (path, origin))
+            was = identity.main_path(before)
+            if was is not None and was != known:
+                copies.replaced.setdefault(was, (path, origin))
     return copies
+
+
+_CERTAIN = frozenset({Outcome.COVERED, Outcome.UNKNOWN, Outcome.BY_RUN, Outcome.PACKAGED})
+"""Outcomes that give way to a fact that holds whatever else is unknown."""
 
 
 class _Judge:
@@ -138,23 +284,28 @@ class _Judge:
         self._evaluation = evaluation
         self._assets = _by_path(assets)
         self._image = evaluation.image
-        self._copies = _copies(self._image)
+        self._identity = Identity(build)
+        self._copies = _copies(self._image, self._identity)
         self._others = {
-            index: _copies(tree)
+            index: _copies(tree, self._identity)
             for index, tree in evaluation.trees.items()
             if index != evaluation.target
         }
+        self._open = evaluation.clouds[evaluation.target].open
+        self._carrying = Carrying(evaluation.trees, evaluation.clouds, self._identity.main_path)
 
     def verdict(self, asset: Asset) -> AssetVerdict:
         found = self._in_context(asset) or self._in_image(asset) or self._missing(asset)
-        if found.covered and self._evaluation.failures:
+        if found.outcome not in _CERTAIN:
+            return replace(found, notes=(*found.notes, *_besides(asset)))
+        if self._evaluation.failures:
             fails = self._fails(asset, self._evaluation.failures[0])
-            return replace(fails, found=found.found)
-        if found.covered and asset.pointer:
+            return replace(fails, found=found.found, notes=_besides(asset))
+        if asset.pointer:
             return replace(
                 found, outcome=Outcome.LFS_POINTER, reason="the file on disk only points to it"
             )
-        if found.covered and asset.tracked is False:
+        if asset.tracked is False:
             return replace(
                 found,
                 outcome=Outcome.UNTRACKED,
@@ -185,9 +336,11 @@ class _Judge:
             asset, Outcome.BUILD_FAILS, failure.message, place=self._line(failure.line)
         )
 
-    def _unknown(self, asset: Asset, doubt: str, found: Iterable[str] = ()) -> AssetVerdict:
-        place = self._line(doubt.line) if isinstance(doubt, LineDoubt) else None
-        return self._say(asset, Outcome.UNKNOWN, doubt, place=place, found=found)
+    def _unknown(
+        self, asset: Asset, doubt: Doubt | Hold, found: Iterable[str] = ()
+    ) -> AssetVerdict:
+        place = self._line(doubt.line)
+        return self._say(asset, Outcome.UNKNOWN, doubt.text, place=place, found=found)
 
     def _line(self, number: int) -> Place:
         return Place(path=self._build.dockerfile.path, line=number)
@@ -223,21 +376,51 @@ class _Judge:
         except LinkLoopError:
             return self._say(asset, Outcome.DANGLING, f"links at `{asset.expected}` go in circles")
         node = lookup(self._image, path)
+        linked = self._link_by_run(inside(asset.expected), path)
         if node is None:
-            return self._through_link(asset, path)
-        return self._at(asset, path, node, real)
+            return None if linked else self._through_link(asset, path)
+        found = self._at(asset, path, node, real)
+        if linked is not None and found is not None and found.outcome is Outcome.COVERED:
+            return replace(
+                found,
+                outcome=Outcome.BY_RUN,
+                reason=linked.text,
+                place=self._line(linked.line),
+            )
+        return found
+
+    def _link_by_run(self, written: str, path: str) -> Doubt | None:
+        """Return the doubt of a link made by a RUN that `written` leads through."""
+        if written == path:
+            return None
+        parts = written.split("/")
+        for depth in range(1, len(parts) + 1):
+            node = lookup(self._image, "/".join(parts[:depth]))
+            if node is None:
+                return None
+            if node.kind is Kind.LINK:
+                return node.doubt
+        return None
 
     def _anywhere(self, asset: Asset, real: str, places: list[str]) -> AssetVerdict | None:
+        found: list[AssetVerdict] = []
         for place in places:
             try:
                 path = resolve(self._image, place)
             except LinkLoopError:
                 continue
             node = lookup(self._image, path)
-            if node is not None:
-                return self._at(asset, path, node, real)
-            return self._say(asset, Outcome.DANGLING, f"the link at `/{place}` leads nowhere")
-        return None
+            judged = self._at(asset, path, node, real) if node is not None else None
+            if judged is not None:
+                found.append(judged)
+            elif node is None:
+                reason = f"the link at `/{place}` leads nowhere"
+                found.append(self._say(asset, Outcome.DANGLING, reason))
+        best = [one for one in found if one.covered] or found
+        if best:
+            return best[0]
+        same = self._identity.same_elsewhere(asset.path, self._image)
+        return self._at(asset, *same, real) if same is not None else None
 
     def _through_link(self, asset: Asset, path: str) -> AssetVerdict | None:
         """Tell a link that leads nowhere from a path that nothing was copied to."""
@@ -247,6 +430,8 @@ class _Judge:
             above = "/".join(parts[:depth])
             written = lookup(self._image, above)
             if written is not None and written.kind is Kind.LINK:
+                if self._carrying.holder(self._evaluation.target, path, asset.path) is not None:
+                    return None
                 reason = f"`/{above}` links to `{written.target}`, and `/{path}` is not there"
                 return self._say(asset, Outcome.DANGLING, reason)
         return None
@@ -254,26 +439,60 @@ class _Judge:
     def _at(self, asset: Asset, path: str, node: Node, real: str) -> AssetVerdict | None:
         if node.kind is Kind.DIRECTORY:
             return None
-        if node.doubt:
-            return self._unknown(asset, node.doubt, found=[path])
-        origin = node.origin
+        origin, doubt = node.origin, node.doubt
         if origin is None:
-            return self._say(
-                asset, Outcome.OVERWRITTEN, "the base image's own file lies there", found=[path]
-            )
-        own = origin.path == real and not (origin.context or origin.member)
-        if not own or origin.inline is not None:
+            return self._base_file(asset, path)
+        emptied = origin.emptied and self._identity.is_asset(real, origin)
+        own = self._identity.is_asset(real, origin) or self._identity.same_bytes(real, node)
+        if doubt is not None and doubt.weight is Weight.ALTERED:
+            moved = asset.expected is None and own and " moves it" in doubt.text
+            if not moved:
+                return self._unknown(asset, doubt, found=[path])
+            return self._by_run(asset, doubt, path)
+        if not own:
+            if doubt is not None and doubt.weight is Weight.BY_RUN:
+                return self._unknown(asset, doubt, found=[path])
             return self._overwritten(asset, path, origin)
-        if origin.emptied:
+        if emptied and not self._identity.same_bytes(real, node):
             decided = self._evaluation.filter.decide(asset.path, self._build.main.context.root)
             place = self._ignore_line(decided.rule.line) if decided.rule else None
             reason = f"the builder sends it with 0 bytes because of `{decided.rule}`"
             return self._say(asset, Outcome.EMPTY, reason, place=place, found=[path])
+        if doubt is not None and doubt.weight is Weight.BY_RUN:
+            return self._by_run(asset, doubt, path)
         place = self._line(origin.steps[-1])
-        return self._say(asset, Outcome.COVERED, "own content", place=place, found=[path])
+        found = self._say(asset, Outcome.COVERED, "own content", place=place, found=[path])
+        return replace(found, notes=self._notes(origin, doubt, path))
+
+    def _by_run(self, asset: Asset, doubt: Doubt, path: str) -> AssetVerdict:
+        return self._say(
+            asset, Outcome.BY_RUN, doubt.text, place=self._line(doubt.line), found=[path]
+        )
+
+    def _notes(self, origin: Origin, doubt: Doubt | None, path: str) -> tuple[str, ...]:
+        kept = (inside(keep) for keep in self._build.run_keeps)
+        if any(f"{path}/".startswith(f"{keep}/") for keep in kept):
+            return ()
+        notes: list[str] = []
+        if doubt is not None:
+            notes.append(f"{doubt.text}, which may lie over it")
+        opaque = self._carrying.opaque_after(self._evaluation.target, origin.steps)
+        if opaque is not None:
+            line, text = opaque
+            notes.append(f"RUN in line {line} (`{text}`) runs after it and may change anything")
+        return tuple(notes)
+
+    def _base_file(self, asset: Asset, path: str) -> AssetVerdict:
+        hold = self._carrying.holder(self._evaluation.target, path, asset.path)
+        if hold is not None:
+            return self._unknown(asset, hold, found=[path])
+        reason = "the base image's own file lies there"
+        return self._say(asset, Outcome.OVERWRITTEN, reason, found=[path])
 
     def _overwritten(self, asset: Asset, path: str, origin: Origin) -> AssetVerdict:
         what = f"`{origin.path}`" if origin.path else "inline content"
+        if origin.fetched:
+            what = f"what is fetched from `{origin.fetched}`"
         if origin.member:
             what = f"`{origin.member}` of the archive `{origin.path}`"
         siblings = self._assets.get(origin.path, ())
@@ -294,17 +513,37 @@ class _Judge:
         for path in (asset.path, real):
             if path in self._copies.replaced:
                 return self._overwritten(asset, *self._copies.replaced[path])
+        brought = self._brought(asset, real)
+        if brought is not None:
+            return brought
         places = self._copies.placed.get(real, [])
+        if asset.expected is not None and self._open:
+            for path in places:
+                if inside(asset.expected) == f"{path}/{real.rpartition('/')[2]}":
+                    reason = (
+                        f"whether the base has the folder `/{path}` is not known; "
+                        f"written `/{path}/` it is one"
+                    )
+                    return self._say(asset, Outcome.UNKNOWN, reason, found=places)
         if places:
             reason = f"expected `{asset.expected}`, found `/{places[0]}`"
             origin = lookup(self._image, places[0])
             steps = origin.origin.steps if origin is not None and origin.origin else ()
             place = self._line(steps[-1]) if steps else None
             return self._say(asset, Outcome.ELSEWHERE, reason, place=place, found=places)
-        doubt = self._doubt(asset)
-        if doubt:
-            return self._unknown(asset, doubt)
         return self._in_other_stage(asset, real)
+
+    def _brought(self, asset: Asset, real: str) -> AssetVerdict | None:
+        """Judge by what a line may have brought that the trees do not list."""
+        path = None if asset.expected is None else inside(asset.expected)
+        hold = self._carrying.holder(self._evaluation.target, path, real)
+        if hold is None:
+            return None
+        if not hold.package:
+            return self._unknown(asset, hold)
+        if path is not None and "-packages/" not in path:
+            return None
+        return self._say(asset, Outcome.PACKAGED, hold.text, place=self._line(hold.line))
 
     def _in_other_stage(self, asset: Asset, real: str) -> AssetVerdict:
         for index, copies in self._others.items():
@@ -322,7 +561,8 @@ class _Judge:
         ]
         if named:
             return self._fails(asset, named[0])
-        return self._say(asset, Outcome.NOT_COPIED, "no COPY or ADD of the target names it")
+        more = "; a RUN would have to fetch it from elsewhere" if self._open else ""
+        return self._say(asset, Outcome.NOT_COPIED, f"no COPY or ADD brings it to the target{more}")
 
     def _ignored(self, asset: Asset, path: str) -> AssetVerdict | None:
         decided = self._evaluation.filter.decide(path, self._build.main.context.root)
@@ -337,30 +577,18 @@ class _Judge:
         ignore = self._build.main.ignore
         return Place(path=ignore.path or "", line=number, text=ignore.written(number))
 
-    def _doubt(self, asset: Asset) -> str | None:
-        """Return why something that is not known may have put the asset where it should be."""
-        here: Node | None = self._image
-        doubt: str | None = None
-        parts = inside(asset.expected).split("/") if asset.expected else []
-        for part in ["", *parts]:
-            here = here if part == "" else here.children.get(part) if here is not None else None
-            if here is None:
-                break
-            if here.doubt and not isinstance(here.doubt, BaseDoubt):
-                doubt = here.doubt
-        if doubt is None and asset.expected is None:
-            doubt = next(
-                (
-                    node.doubt
-                    for _, node in walk(self._image)
-                    if node.doubt and not isinstance(node.doubt, BaseDoubt)
-                ),
-                None,
-            )
-        return doubt
+
+def _besides(asset: Asset) -> tuple[str, ...]:
+    """Return facts that hold whatever became of the asset."""
+    notes: list[str] = []
+    if asset.pointer:
+        notes.append("the file on disk is a Git LFS pointer, not the asset")
+    if asset.tracked is False:
+        notes.append("git does not track it: it will not be in a fresh checkout")
+    return tuple(notes)
 
 
-def combine(judgements: Sequence[Judgement]) -> tuple[Combined, ...]:
+def combine(judgements: Sequence[Judgement | Refusal]) -> tuple[Combined, ...]:
     """Group the verdicts of several builders on one Dockerfile by asset."""
     return tuple(
         Combined(verdicts=verdicts)

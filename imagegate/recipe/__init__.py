@@ -33,7 +33,7 @@ __all__ = [
 
 # sections that say how an image is judged or told of, not what it is made of
 _JUDGED_BY: dict[str, Any] = {
-    **dict.fromkeys(("pins", "denied", "toolchain", "waivers"), True),
+    **dict.fromkeys(("pins", "denied", "toolchain", "serve", "waivers"), True),
     "layer": {"allow", "debian"},
     "config": {"users"},
 }

@@ -82,6 +82,9 @@ class _Check(_Section):
     passed: bool
     compared: tuple[str, ...] = Field(description="what was compared, a line each")
     nothing_because: str
+    left_out: str = Field(
+        description="why it was not asked: what another finding says makes it meaningless"
+    )
     findings: tuple[_Finding, ...]
 
     @property
@@ -91,6 +94,7 @@ class _Check(_Section):
             compared=self.compared,
             findings=tuple(one.finding for one in self.findings),
             nothing_because=self.nothing_because,
+            left_out=self.left_out,
         )
 
 
@@ -205,6 +209,7 @@ def _check(report: CheckReport) -> dict[str, object]:
         "passed": report.passed,
         "compared": list(report.compared),
         "nothing_because": report.nothing_because,
+        "left_out": report.left_out,
         "findings": [_finding(finding) for finding in report.findings],
     }
 

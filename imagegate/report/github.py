@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from imagegate.report.folding import fold
+from imagegate.report.text import hanging
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
@@ -19,8 +21,13 @@ def render_github(verdicts: Sequence[Verdict]) -> str:
 
 def _lines(verdict: Verdict) -> Iterator[str]:
     file = verdict.file
+    # GitHub shows ten errors and ten notices of a step: each cause is one
+    for one in fold(verdict.findings):
+        text = "\n".join([_message(one.lead), *hanging(one)])
+        yield _command(Severity.FAIL, file, one.lead.code, text)
     for finding in verdict.findings:
-        yield _command(finding.severity, file, finding.code, _message(finding))
+        if finding.severity is not Severity.FAIL:
+            yield _command(finding.severity, file, finding.code, _message(finding))
     said = f"{verdict.subject}: {len(verdict.failures)} failures in {len(verdict.reports)} checks"
     said += "".join(f", {label} {value}" for label, value in verdict.heading[:1])
     if verdict.sound:

@@ -29,8 +29,11 @@ def render_junit(verdicts: Sequence[Verdict]) -> str:
 
 def _suite(verdict: Verdict) -> ET.Element:
     reports = verdict.reports
-    failed = sum(not report.passed for report in reports)
+    failed = sum(not report.passed and not report.left_out for report in reports)
+    left_out = sum(bool(report.left_out) for report in reports)
     counts = {"tests": len(reports), "failures": failed, "errors": 0}
+    if left_out:
+        counts["skipped"] = left_out
     if not reports:
         # no check is no pass: a server that counts nothing would call it green
         counts = {"tests": 1, "failures": 1, "errors": 0}
@@ -52,7 +55,9 @@ def _suite(verdict: Verdict) -> ET.Element:
 def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
     case = ET.Element("testcase", classname=f"imagegate.{verdict.subject}", name=report.check)
     lines = "\n".join(line for finding in report.findings for line in finding_lines(finding))
-    if not report.passed:
+    if report.left_out:
+        ET.SubElement(case, "skipped", message=_text(report.left_out))
+    elif not report.passed:
         failing = [finding.code for finding in verdict.failures if finding in report.findings]
         said = ", ".join(dict.fromkeys(failing)) or "nothing was compared"
         failure = ET.SubElement(case, "failure", message=_text(said), type=report.check)

@@ -13,7 +13,7 @@ from imagegate.coverage.render import FileReport
 from imagegate.coverage.repair import propose
 from imagegate.coverage.sending.walk import ContextFilter, Decision
 from imagegate.coverage.tree import Kind, Node
-from imagegate.coverage.verdict import Judgement, judge
+from imagegate.coverage.verdict import Judgement, Refusal, judge_each
 from imagegate.errors import CoverageError, ImagegateError, UsageError
 from imagegate.usecases.covering.assets import find_assets
 from imagegate.usecases.covering.contexts import label_of
@@ -115,17 +115,21 @@ def _answer(wanted: Wanted, shelf: Shelf, *, fix: bool, propose_edits: bool) -> 
 
 def _report(wanted: Wanted, shelf: Shelf, assets: Sequence[Asset]) -> tuple[FileReport, Texts]:
     texts = Texts()
-    judgements = [
-        judge(build_of(wanted, find_profile(name), shelf, texts), assets)
-        for name in wanted.builders
-    ]
+    judgements = judge_each(
+        [find_profile(name) for name in wanted.builders],
+        lambda builder: build_of(wanted, builder, shelf, texts),
+        assets,
+    )
+    refusals = [found for found in judgements if isinstance(found, Refusal)]
+    if len(refusals) == len(judgements):
+        raise refusals[0].error
     left_out = _left_out(judgements)
-    judgements = [_without(judgement, left_out) for judgement in judgements]
+    judgements = tuple(_without(judgement, left_out) for judgement in judgements)
     if not judgements[0].verdicts:
         raise CoverageError("every file of the recipes is git-ignored and none is copied")
     report = FileReport(
         dockerfile=title_of(wanted),
-        judgements=tuple(judgements),
+        judgements=judgements,
         left_out=tuple(sorted(left_out)),
     )
     return report, texts
@@ -138,7 +142,7 @@ def _repaired(report: FileReport, texts: Texts, *, fix: bool) -> FileReport:
         UsageError: what would have to be written is not a file.
         ImagegateError: a file cannot be written.
     """
-    repair = propose(report.judgements, texts.contents)
+    repair = propose(report.judged, texts.contents)
     if not fix:
         return replace(report, edits=repair.edits)
     for path in repair.texts:
@@ -149,10 +153,14 @@ def _repaired(report: FileReport, texts: Texts, *, fix: bool) -> FileReport:
             )
     for path, text in repair.texts.items():
         write_atomically(texts.places[path], text)
-    return replace(report, judgements=repair.judgements, edits=repair.edits, written=True)
+    after = iter(repair.judgements)
+    judgements = tuple(
+        found if isinstance(found, Refusal) else next(after) for found in report.judgements
+    )
+    return replace(report, judgements=judgements, edits=repair.edits, written=True)
 
 
-def _left_out(judgements: list[Judgement]) -> set[str]:
+def _left_out(judgements: Sequence[Judgement | Refusal]) -> set[str]:
     """Return git-ignored files that no builder copies: they are neither kept nor wanted."""
     wanted = {
         verdict.asset.path
@@ -163,7 +171,7 @@ def _left_out(judgements: list[Judgement]) -> set[str]:
     return {verdict.asset.path for verdict in judgements[0].verdicts} - wanted
 
 
-def _without(judgement: Judgement, paths: set[str]) -> Judgement:
+def _without(judgement: Judgement | Refusal, paths: set[str]) -> Judgement | Refusal:
     if not paths:
         return judgement
     kept = tuple(verdict for verdict in judgement.verdicts if verdict.asset.path not in paths)

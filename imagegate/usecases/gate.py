@@ -12,20 +12,20 @@ from imagegate.errors import LockError
 from imagegate.oci.layer import read_layer
 from imagegate.reading.layers import LayerOrder
 from imagegate.reading.stacked import read_stacked
-from imagegate.verdict import Cost, ImageVerdict, accept
+from imagegate.verdict import CheckReport, Cost, ImageVerdict, accept
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import date
 
     from imagegate.catalog.collect import Collector
+    from imagegate.checks.check import Check
     from imagegate.coverage.copying import Copying
     from imagegate.lock import Lock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
     from imagegate.reading.stacked import StackedImage
     from imagegate.usecases.ports import Reporter
-    from imagegate.verdict import CheckReport
     from imagegate.workspace import RecipeState
 
 
@@ -154,19 +154,30 @@ def _run_checks(evidence: Evidence, skip: Collection[str]) -> tuple[CheckReport,
     chosen = [check for check in CHECKS if check.id not in skip]
     base = str(evidence.lock.base.digest or "scratch")
     reports, used = accept(
-        [check.judge(evidence) for check in chosen],
+        [_ask(check, evidence) for check in chosen],
         evidence.recipe.waivers,
         base,
         evidence.today,
     )
     if waivers.CHECK.id in skip:
         return reports
+    unasked = {*skip, *(report.check for report in reports if report.left_out)}
     return tuple(
-        waivers.with_unused(report, evidence, used, skip)
+        waivers.with_unused(report, evidence, used, unasked)
         if report.check == waivers.CHECK.id
         else report
         for report in reports
     )
+
+
+def _ask(check: Check[Evidence], evidence: Evidence) -> CheckReport:
+    """Ask a check, unless it compares with a base that is not there.
+
+    The verdict fails then, by ``base.digest``, which cannot be waived nor pass without the base.
+    """
+    if check.rests_on and not evidence.base_is_prefix:
+        return CheckReport(check=check.id, compared=(), left_out=check.rests_on)
+    return check.judge(evidence)
 
 
 def _base_layer_count(lock: Lock) -> int:

@@ -163,6 +163,7 @@ def _publish(
     published = PublishedState(
         env=_environment(judgement, repository, verdict.image, digest),
         settings=dict(recipe.document.profile.settings),
+        serve=recipe.document.serve,
         verdict=digest,
         promoted_at=timestamp(promotion.at),
         promoted_by=promotion.by,

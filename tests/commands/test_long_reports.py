@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
+import pytest
+
+from imagegate.report.formats import Format, render
 from imagegate.report.text import render_text
 from imagegate.usecases.gate import judge
 from imagegate.usecases.ports import Silent
@@ -45,24 +48,42 @@ def failure(number: int) -> Finding:
     return replace(note(number), code="python.content/overwritten", severity=Severity.FAIL)
 
 
-def test_what_forbids_an_image_stands_before_thousands_of_notes(built_once: World) -> None:
+def test_what_forbids_an_image_is_not_hidden_by_thousands_of_notes(built_once: World) -> None:
     findings = [*map(note, range(3000)), failure(0), *map(note, range(3000, 5000)), failure(1)]
 
     lines = render_text(with_findings(built_once, *findings)).splitlines()
 
-    first = next(n for n, line in enumerate(lines) if "note  " in line)
-    failures = [n for n, line in enumerate(lines) if "FAIL  python.content/" in line]
-    assert len(failures) == 2
-    assert max(failures) < first
-    assert len(lines) < 100
+    assert sum("FAIL  python.content/" in line for line in lines) == 2
+    assert not any("note  " in line for line in lines)
+    assert len(lines) < 50
+    assert lines[-1] == "FAILED    demo: 2 failures, 5000 notes (`--details` has all of it)"
+
+
+def test_of_very_many_notes_of_one_kind_some_are_written_and_how_many(built_once: World) -> None:
+    lines = render_text(with_findings(built_once, *map(note, range(5000)))).splitlines()
+
     assert "       note  python.content/rewritten: 4980 more notes" in lines
-    assert lines[-1] == "FAILED    demo: 2 failures, 5000 notes (`--details` says where)"
+    assert len(lines) < 50
 
 
-def test_no_failure_is_left_out_however_many_there_are(built_once: World) -> None:
-    verdict = with_findings(built_once, *map(failure, range(500)))
+@pytest.mark.parametrize("cause", ["numpy==2.2.0", ""])
+def test_one_cause_is_told_once_and_counted(built_once: World, cause: str) -> None:
+    """Three thousand files of one distribution are one thing to a reader, in every short form."""
+    moved = replace(failure(0), code="python.content/version-moved", cause="numpy")
+    files = [replace(failure(number), cause=cause) for number in range(3000)]
+    verdict = with_findings(built_once, *files, moved)
 
-    assert render_text(verdict).count("FAIL  python.content/overwritten") == 500
+    for form in (Format.TEXT, Format.MARKDOWN, Format.GITHUB):
+        said = render([verdict], form, version="1", details=False)
+        assert "python.content/version-moved" in said
+        assert said.count("\n") < 100
+        assert "more findings of the same cause" in said
+        # the cause comes first where both have one
+        if cause:
+            assert said.index("version-moved") < said.index("python.content/overwritten (3000)")
+    assert render([verdict], Format.JSON, version="1", details=False).count('"about"') == 3001
+    details = render_text(verdict, details=True)
+    assert details.count("FAIL  python.content/overwritten") == 3000
 
 
 def test_details_list_every_note(built_once: World) -> None:

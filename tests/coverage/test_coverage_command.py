@@ -247,16 +247,16 @@ def test_data_goes_to_stdout_and_hints_to_stderr(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("after", "outcome"),
     [
-        ("RUN make install", "unknown"),
+        ("RUN make install", "covered"),
         ("RUN rm -rf /usr/share/engine/recipes/kimi3", "unknown"),
         ("RUN mkdir -p /var/lib/engine && chmod 755 /usr/share/engine", "covered"),
-        ("COPY --from=ghcr.io/acme/assets /x /usr/share/engine/recipes/", "unknown"),
+        ("COPY --from=ghcr.io/acme/assets /x /usr/share/engine/recipes/", "covered"),
         ("COPY --from=ghcr.io/acme/assets /x /opt/", "covered"),
-        ("ADD https://example.org/x.bin /usr/share/engine/recipes/", "unknown"),
+        ("ADD https://example.org/x.bin /usr/share/engine/recipes/", "covered"),
         ('ENTRYPOINT ["/bin/engine"]', "covered"),
-        ("ARG WHERE\nCOPY src $WHERE/", "unknown"),
+        ("ARG WHERE\nCOPY src $WHERE/", "covered"),
         ("ARG WHERE=/srv\nCOPY src $WHERE/", "covered"),
-        ("COPY src $HOME/", "unknown"),
+        ("COPY src $HOME/", "covered"),
     ],
 )
 def test_what_a_later_line_may_change_is_unknown_and_never_covered(
@@ -285,7 +285,7 @@ def outcome_of(root: Path, *more: str) -> str:
     return found
 
 
-def test_a_path_that_the_caller_vouches_for_stays_covered_after_a_run(tmp_path: Path) -> None:
+def test_a_path_that_the_caller_vouches_for_gets_no_note_behind_a_script(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -293,8 +293,13 @@ def test_a_path_that_the_caller_vouches_for_stays_covered_after_a_run(tmp_path: 
             "Dockerfile": "FROM scratch\nCOPY recipes /r\nRUN make install\n",
         },
     )
-    assert outcome_of(tmp_path) == "unknown"
-    assert outcome_of(tmp_path, "--run-keeps", "/r") == "covered"
+    for options, notes in (((), 1), (("--run-keeps", "/r"), 0)):
+        told = run(
+            "--dockerfile", str(tmp_path / "Dockerfile"), "--context", str(tmp_path),
+            "--recipes", "recipes/*", "--format", "json", *options,
+        )  # fmt: skip
+        (asset,) = json.loads(told.out)["dockerfiles"][0]["builders"][0]["assets"]
+        assert (asset["outcome"], len(asset["notes"])) == ("covered", notes)
 
 
 def test_a_destination_without_slash_on_an_unknown_base_is_unknown(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from imagegate.coverage.building.profiles import BUILDKIT, find_profile
 from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.reading.operations import BaseConfig
 from imagegate.coverage.reading.words import Dialect, WordError, expand
-from imagegate.coverage.shell.runs import EVERYTHING, touched_by
 from imagegate.coverage.tree import Context, build_tree, directory, file, walk
 from imagegate.errors import CoverageError
 
@@ -213,41 +212,3 @@ def test_a_known_base_says_whether_a_destination_is_a_folder(path: dict[str, obj
     base = Base(root=root, config=BaseConfig(env={}, workdir="/"))
     found = image("FROM base\nCOPY f /srv\n", bases={"base": base})
     assert found == {"etc/os-release", "srv/f" if path else "srv"}
-
-
-@pytest.mark.parametrize(
-    ("command", "paths"),
-    [
-        ("rm -rf /a /b/*", ("/a", "/b")),
-        ("mkdir -p x && touch x/y", ("/w/x", "/w/x/y")),
-        ("cd /srv && mv a b", ("/srv/a", "/srv/b")),
-        ("echo hi > /etc/motd", ("/etc/motd",)),
-        ("chmod -R a+r /r; true", ()),
-    ],
-)
-def test_a_bounded_command_touches_what_it_names(command: str, paths: tuple[str, ...]) -> None:
-    assert touched_by(command, (), "/w").paths == paths
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "make",
-        "rm -rf $DIR",
-        "cat <<EOF",
-        "(cd /x; rm y)",
-        "true `rm /x`",
-        "tar xf /a.tar",
-        "sh -c x",
-        "rm -rf ~/x",
-        "cd /a || cd /b; rm x",
-        "cp -t/usr/share/r /a",
-        "rm -- -x /a || make",
-    ],
-)
-def test_any_other_command_may_touch_everything(command: str) -> None:
-    assert touched_by(command, (), "/w") == EVERYTHING
-
-
-def test_a_relative_path_in_an_unknown_folder_may_be_any() -> None:
-    assert touched_by("rm x", (), None) == EVERYTHING

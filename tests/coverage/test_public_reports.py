@@ -30,6 +30,14 @@ ALL = tuple(PROFILES)
 MODERN = ("buildkit", "classic")
 
 
+SIZE = 200
+
+
+def _own_bytes(path: str) -> io.BytesIO:
+    """Every file has a content of its own."""
+    return io.BytesIO(path.ljust(SIZE).encode())
+
+
 def a_build(
     dockerfile: str,
     files: Sequence[str],
@@ -44,12 +52,12 @@ def a_build(
     def filtered(
         paths: Sequence[str], lines: str | None, more: dict[str, str] | None, name: str
     ) -> FilteredContext:
-        entries = {path: file(size=7) for path in paths}
+        entries = {path: file(size=SIZE) for path in paths}
         entries |= {path: link(target) for path, target in (more or {}).items()}
         rules = NO_IGNORE_FILE
         if lines is not None:
             rules = read_ignore_file(lines.encode(), ".dockerignore", profile.client.reader)
-        context = Context(root=build_tree(entries), open=lambda _path: io.BytesIO(), name=name)
+        context = Context(root=build_tree(entries), open=_own_bytes, name=name)
         return FilteredContext(context=context, ignore=rules)
 
     return Build(

@@ -284,9 +284,8 @@ def predict(case: Case, context: Path, profile: Known) -> Tree | str | None:
         return None
     if done.failures:
         return None
-    unknown = done.image.doubt or next(
-        (node.doubt for _, node in walk(done.image) if node.doubt), None
-    )
+    unknown = next((node.doubt.text for _, node in walk(done.image) if node.doubt), None)
+    unknown = unknown or next((hold.text for hold in done.clouds[done.target].holds), None)
     return unknown or {path: shown(node, case) for path, node in walk(done.image)}
 
 

@@ -400,8 +400,9 @@ def test_a_config_that_claims_the_bases_diff_ids_over_other_blobs_is_refused(
     found = failures(report)
     assert found["base.digest/not-a-prefix"]["locked"] == digest(honest.tars[0])
     assert found["base.digest/config-lies"]["found"] == digest(honest.tars[0])
-    # everything was read, so what differs is named too
-    assert found["files.moves/overwritten"]["subject"] == "etc/os-release"
+    # what compares with a base that is not there is not asked, and says so
+    unasked = {check["id"] for check in report["checks"] if check["left_out"]}
+    assert {"files.moves", "files.explained", "python.content", "python.locked"} <= unasked
 
 
 def test_a_squashed_image_is_refused(
@@ -416,7 +417,9 @@ def test_a_squashed_image_is_refused(
 
     assert exit_code == 1
     assert "base.digest/layer-absent" in failures(report)
-    assert "python.locked/missing" in failures(report)
+    assert {
+        code for code in failures(report) if code.startswith(("files.", "python.content"))
+    } == set()
 
 
 def test_the_base_itself_is_no_build_of_the_recipe(

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from imagegate.verdict import CheckReport
 
 
+# layers of one base are missing or others for one reason
+_CAUSE = "the base's layers"
+
+
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("base.digest")
     lock, recipe = evidence.lock, evidence.recipe
@@ -80,6 +84,7 @@ def _judge_layer(layer: BaseLayer, evidence: Evidence, findings: Findings) -> No
             locked=layer.locked,
             found="nothing",
             hint="it was squashed, or built from another base",
+            cause=_CAUSE,
         )
         return
     if layer.proof is Proof.DIFFERENT:
@@ -91,6 +96,7 @@ def _judge_layer(layer: BaseLayer, evidence: Evidence, findings: Findings) -> No
             found=layer.computed_diff_id,
             place=place,
             hint="build from the locked digest; a moved tag or a squash replaces layers",
+            cause=_CAUSE,
         )
     actual = layer.computed_diff_id or layer.locked_diff_id
     if layer.claimed_diff_id != actual:

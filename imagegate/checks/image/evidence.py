@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from imagegate.catalog.elfheader import machine_of
 from imagegate.catalog.loader import Loader
+from imagegate.catalog.python import recorded_files
 from imagegate.catalog.startup import search_order
 from imagegate.checks.check import seal
 from imagegate.oci.documents import ContainerConfig
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 # written by whoever installs, so they differ between installers (PEP 376, PEP 627)
 INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
+
+
+# what a check rests on that compares what was added with what it stands on
+ON_THE_BASE = "the base's layers are not the image's first, so what was added to it is not known"
 
 
 class Proof(StrEnum):
@@ -277,11 +282,12 @@ class Evidence:
             secret: whether what stands there is a credential, whose hash must not be guessed at.
         """
         content = self._content(path) if path else ""
+        owner = self.owner_of(path) if path else ""
         if secret and content:
             content = self.seal(content)
         found = next((one for one in self.image.layers if one.number == layer), None)
         if found is None:
-            return Place(path=path, layer=layer, content=content)
+            return Place(path=path, layer=layer, content=content, owner=owner)
         digest = found.descriptor.digest if found.descriptor else found.diff_id
         return Place(
             path=path,
@@ -289,7 +295,33 @@ class Evidence:
             layer_digest=str(digest),
             step=found.created_by,
             content=content,
+            owner=owner,
         )
+
+    def owner_of(self, path: str) -> str:
+        """Name the distribution or package that a path belongs to, ``""`` where none claims it.
+
+        The base's index and the lock are asked first, then what added distributions record.
+        """
+        for node in (self.lock.files.get(path), self.lock.layer.get(path)):
+            if node is not None and node.owner:
+                return node.owner
+        return self._recorded_by.get(path, "")
+
+    @cached_property
+    def _recorded_by(self) -> Mapping[str, str]:
+        """Which distribution that neither base nor lock has claims a path in its RECORD."""
+        base = {pin.path for pin in self.lock.base.facts.distributions}
+        locked = {wheel.name for wheel in self.lock.wheels}
+        return {
+            path: label_of(pin)
+            for pin in self.facts.distributions
+            if pin.path not in base and key_of(pin) not in locked
+            for path in (
+                pin.path,
+                *(path for path, _ in recorded_files(self.tree, self.collector, pin)),
+            )
+        }
 
     def seal(self, value: str) -> str:
         """Name a secret value so that nobody without the image can try values out.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import site_of
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.checks.image.explained import count_explanations
 from imagegate.oci.tar import Kind
 from imagegate.rootfs import ancestors
@@ -144,4 +145,5 @@ CHECK = Check(
     "`[[config.users]]`, `[[layer.allow]]` with a reason",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Change, Evidence, is_distributions, program_folders
+from imagegate.checks.image.evidence import (
+    ON_THE_BASE,
+    Change,
+    Evidence,
+    is_distributions,
+    program_folders,
+)
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -298,4 +304,5 @@ CHECK = Check(
     fix="find the step in the message and keep it from writing there",
     judge=_judge,
     revision=2,
+    rests_on=ON_THE_BASE,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from imagegate.catalog.elf import version_number
 from imagegate.catalog.loader import TRIPLETS
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Evidence, key_of, present_components
+from imagegate.checks.image.evidence import ON_THE_BASE, Evidence, key_of, present_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -298,4 +298,5 @@ CHECK = Check(
     fix="choose the wheel for the image's platform; do not build it on another machine",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

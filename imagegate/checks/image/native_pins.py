@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from imagegate.catalog.components import BUNDLED
 from imagegate.catalog.native import component_of, is_watched
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.checks.image.native_loaded import judge_choices, judge_claims
 from imagegate.oci.tar import Kind
 
@@ -167,4 +168,5 @@ CHECK = Check(
     fix="find the step in the message; libraries come with the base, not with the layer",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

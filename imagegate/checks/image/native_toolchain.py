@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from imagegate.catalog.loader import TRIPLETS
 from imagegate.catalog.startup import SYSTEM_PREFIXES, prefix_of
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Evidence, key_of
+from imagegate.checks.image.evidence import ON_THE_BASE, Evidence, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -322,4 +322,5 @@ CHECK = Check(
     fix="declare a link to the copy that the message names, or install the `-dev` package",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import bytecode_source
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Change, Evidence, is_distributions
+from imagegate.checks.image.evidence import ON_THE_BASE, Change, Evidence, is_distributions
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -156,4 +156,5 @@ CHECK = Check(
     fix="find the step in the message and keep it from writing there",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

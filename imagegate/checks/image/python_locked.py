@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from imagegate.catalog.launchers import EntryPoint, parse_entry_points, parse_launcher
 from imagegate.catalog.python import bytecode_source, site_of
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import Change, Evidence, key_of
+from imagegate.checks.image.evidence import ON_THE_BASE, Change, Evidence, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -210,4 +210,5 @@ CHECK = Check(
     fix="add it to requirements.in and lock again, or keep it out of the build",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.startup import importable, module_at, module_path, modules_of
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,4 +190,5 @@ CHECK = Check(
     fix="remove the file or the variable, or bring the code in by a locked wheel",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

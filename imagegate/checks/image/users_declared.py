@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
 
 if TYPE_CHECKING:
     from imagegate.checks.image.accounts import EntryChange, NewUser
@@ -110,4 +111,5 @@ CHECK = Check(
     fix="declare the user under `[config] users`, or take the step out that added it",
     judge=_judge,
     revision=1,
+    rests_on=ON_THE_BASE,
 )

@@ -42,7 +42,9 @@ def list_members(
     with context.open(path) as opened:
         head = opened.read(_HEADER)
     if head.startswith(_ZSTANDARD):
-        raise NotKnownError(f"`{path}` is compressed with zstandard and was not looked into")
+        raise NotKnownError(
+            f"`{path}` is compressed with zstandard and was not looked into", anything=True
+        )
     packed = any(head.startswith(magic) for magic in _COMPRESSED)
     if not packed and (len(head) < _HEADER or not _is_tar_header(head)):
         return None

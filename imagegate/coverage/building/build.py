@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from imagegate.coverage.building.builder import Builder
+    from imagegate.coverage.building.carrying import Cloud
     from imagegate.coverage.reading.dockerfile import Dockerfile
     from imagegate.coverage.reading.operations import BaseConfig, Failure, Stage
     from imagegate.coverage.sending.walk import ContextFilter
@@ -77,6 +78,7 @@ class Evaluation:
         stages: every stage of the Dockerfile.
         trees: the file system of each stage that was evaluated, by index.
         target: index of the stage that becomes the image.
+        clouds: what each stage may hold that its tree does not list.
         needed: indexes of the stages that a builder builds for it.
         failures: where the builder gives up, in order; with any there is no image.
         filter: the rules applied to the main context.
@@ -84,6 +86,7 @@ class Evaluation:
 
     stages: tuple[Stage, ...]
     trees: Mapping[int, Node]
+    clouds: Mapping[int, Cloud]
     target: int
     needed: frozenset[int]
     failures: tuple[Failure, ...]

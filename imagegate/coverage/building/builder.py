@@ -74,11 +74,8 @@ class Builder(ABC):
         """Return the paths that the builder itself takes away behind a RUN, from its mounts."""
         return ()
 
-    def destination(self, operation: Copy) -> tuple[str, bool] | None:
+    def destination(self, operation: Copy) -> tuple[str, bool]:
         """Return the absolute destination, and whether it is written as a directory.
-
-        Returns:
-            ``None`` where it hangs on a working directory that is not known.
 
         Raises:
             BuildFailureError: it leads out of the image.
@@ -88,8 +85,6 @@ class Builder(ABC):
         dotted = self.takes_dot(relative=relative)
         into = written.endswith("/") or (dotted and written.endswith("/."))
         if relative:
-            if operation.workdir is None:
-                return None
             into = into or (self.empty_is_directory and written in ("", "."))
             written = join(operation.workdir, written)
         else:

@@ -14,15 +14,13 @@ from imagegate.coverage.building.globs import extended_glob, go_glob, lstat
 from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
-    NotKnownError,
     Placed,
-    becloud_below,
     document_node,
-    exists_for_sure,
     follow,
     image_node,
     make_directories,
     put,
+    refuse_uncertain,
 )
 from imagegate.coverage.golang.paths import (
     base,
@@ -150,13 +148,7 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
         must_be_directory = must_be_directory or kind is Kind.DIRECTORY or archive
         can_be_file = kind is Kind.FILE
     target = follow(image, inside(destination))
-    try:
-        existing = exists_for_sure(image, target)
-    except NotKnownError:
-        # what has to be a directory is made one, or the build fails: both leave no doubt
-        if not must_be_directory:
-            raise
-        existing = None
+    existing = lookup(image, target)
     folder, rename = target, ""
     above, name = split(inside(destination))
     if name and existing is None:
@@ -173,6 +165,7 @@ def _plan(job: Job, found: dict[str, list[str] | None], image: Node) -> _Plan:
         folder, rename = split(target)[0].rstrip("/"), split(target)[1]
     elif existing is not None and existing.kind is not Kind.DIRECTORY:
         if must_be_directory:
+            refuse_uncertain(existing)
             raise BuildFailureError(f"`{destination}` already exists but is not a directory")
         folder, rename = split(target)[0].rstrip("/"), split(target)[1]
     make_directories(image, folder)
@@ -317,10 +310,6 @@ def _copy_renamed(work: _Work, found: Placed, state: WalkState) -> int:
 def _copy_entries(work: _Work, found: Placed, target: str, state: WalkState) -> int:
     """Copy what the ignore lines leave of a directory; return the number of entries."""
     copied = 0
-    here = lookup(work.image, target)
-    if found.node.doubt and here is not None and here.kind is Kind.DIRECTORY:
-        # what is not known of the source may lie over what is here
-        becloud_below(here, found.node.doubt)
     for name in sorted(found.node.children):
         child = found.node.children[name]
         origin = f"{found.path}/{name}" if found.path else name
@@ -343,15 +332,15 @@ def _copy_entries(work: _Work, found: Placed, target: str, state: WalkState) -> 
 
 def _make_over(image: Node, goal: str) -> None:
     """A directory merges with a directory and replaces anything else."""
-    parent = make_directories(image, split(goal)[0].rstrip("/"))
+    make_directories(image, split(goal)[0].rstrip("/"))
     existing = lookup(image, goal)
     if existing is None or existing.kind is not Kind.DIRECTORY:
-        put(image, goal, directory(doubt=parent.doubt))
+        put(image, goal, directory())
 
 
 def _copy_document(job: Job, name: str, content: str, image: Node) -> None:
     target = follow(image, inside(clean(job.destination)))
-    existing = exists_for_sure(image, target)
+    existing = lookup(image, target)
     into = job.into_directory or (existing is not None and existing.kind is Kind.DIRECTORY)
     if into or len(job.documents) + len(job.sources) > 1:
         target = join(target, base(name))

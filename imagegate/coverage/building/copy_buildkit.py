@@ -8,16 +8,14 @@ from imagegate.coverage.building.archives import list_members
 from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
-    NotKnownError,
-    becloud_below,
     document_node,
-    exists_for_sure,
     follow,
     image_node,
     make_directories,
     member_nodes,
     put,
     put_into,
+    refuse_uncertain,
 )
 from imagegate.coverage.golang.paths import (
     BadPatternError,
@@ -147,14 +145,7 @@ def _target(job: Job, image: Node, written: str, *, is_directory: bool) -> str:
     ensured = above if last not in ("", ".") and not job.into_directory else destination
     make_directories(image, follow(image, inside(ensured)))
     target = follow(image, inside(clean(destination)))
-    existing: Node | None
-    try:
-        existing = exists_for_sure(image, target)
-    except NotKnownError:
-        # a directory goes into one that is there, or makes it
-        if not is_directory:
-            raise
-        existing = None
+    existing = lookup(image, target)
     if not is_directory and existing is not None and existing.kind is Kind.DIRECTORY:
         target = f"{target}/{base(written)}" if target else base(written)
     new_directory = is_directory and existing is None
@@ -185,6 +176,7 @@ def _replace(image: Node, target: str, node: Node) -> None:
 
 def _refuse_directory(existing: Node | None, target: str) -> None:
     if existing is not None and existing.kind is Kind.DIRECTORY:
+        refuse_uncertain(existing)
         raise BuildFailureError(f"cannot replace the directory `/{target}` with a file")
 
 
@@ -214,11 +206,6 @@ class _Copier:
         path = join(self._root, relative)
         included, excluded = inherited
         here: Node | None = None
-        if node.doubt:
-            known = lookup(self._image, target)
-            if known is not None and known.kind is Kind.DIRECTORY:
-                # what is not known of the source may lie over what is here
-                becloud_below(known, node.doubt)
         for name in sorted(node.children):
             child = node.children[name]
             inner = f"{relative}/{name}" if relative else name
@@ -244,8 +231,9 @@ class _Copier:
         for part in path.split("/") if path else ():
             child = here.children.get(part)
             if child is None:
-                child = here.children[part] = directory(doubt=here.doubt)
+                child = here.children[part] = directory()
             if child.kind is not Kind.DIRECTORY:
+                refuse_uncertain(child)
                 raise BuildFailureError(f"cannot copy to the non-directory `/{path}`")
             here = child
         return here
@@ -317,9 +305,6 @@ def _merge(image: Node, layer: Node) -> None:
         if node.kind is not Kind.DIRECTORY:
             put(image, path, node)
         elif existing is not None and existing.kind is Kind.DIRECTORY:
-            if node.doubt:
-                becloud_below(existing, node.doubt)
+            continue
         else:
-            above = lookup(image, split(path)[0].rstrip("/"))
-            assert above is not None
-            put(image, path, directory(doubt=node.doubt or above.doubt))
+            put(image, path, directory())

@@ -8,8 +8,6 @@ from imagegate.coverage.building.placing import (
     BuildFailureError,
     Job,
     NotKnownError,
-    becloud_below,
-    exists_for_sure,
     follow,
     image_node,
     make_directories,
@@ -93,7 +91,7 @@ def _copy_one(job: Job, written: str, image: Node) -> None:
         return
     if job.unpacks and _unpack(job, node, path, image, target):
         return
-    existing = exists_for_sure(image, target)
+    existing = lookup(image, target)
     into = existing is not None and existing.kind is Kind.DIRECTORY
     if into or job.destination.endswith("/"):
         name = base(written)
@@ -106,10 +104,7 @@ def _copy_one(job: Job, written: str, image: Node) -> None:
 
 def _copy_directory(job: Job, node: Node, path: str, image: Node, target: str) -> None:
     """The directory goes through a tar stream: directories merge, anything else is replaced."""
-    here = make_directories(image, target)
-    if node.doubt:
-        # what is not known of the source may lie over what is here
-        becloud_below(here, node.doubt)
+    make_directories(image, target)
     for inner, child in walk(node):
         goal = f"{target}/{inner}" if target else inner
         existing = lookup(image, goal)
@@ -117,9 +112,7 @@ def _copy_directory(job: Job, node: Node, path: str, image: Node, target: str) -
             origin = f"{path}/{inner}" if path else inner
             put(image, goal, image_node(job, child, origin))
         elif existing is None or existing.kind is not Kind.DIRECTORY:
-            put(image, goal, directory(doubt=here.doubt or child.doubt))
-        elif child.doubt:
-            becloud_below(existing, child.doubt)
+            put(image, goal, directory())
 
 
 def _unpack(job: Job, node: Node, path: str, image: Node, target: str) -> bool:

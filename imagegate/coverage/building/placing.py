@@ -6,13 +6,14 @@ the primitives they are written with.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from imagegate.coverage.golang.paths import inside, split
+from imagegate.coverage.golang.paths import split
 from imagegate.coverage.tree import (
-    BaseDoubt,
     Context,
+    Doubt,
     Kind,
     LinkLoopError,
     Node,
@@ -25,7 +26,7 @@ from imagegate.coverage.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from imagegate.coverage.reading.frontend import Frontend
     from imagegate.coverage.sending.client import Client
@@ -47,7 +48,15 @@ class BuildFailureError(Exception):
 
 
 class NotKnownError(Exception):
-    """What an instruction does depends on something that is not known; the message says on what."""
+    """What an instruction does depends on something that is not known; the message says on what.
+
+    Attributes:
+        anything: it may bring any file at all, not only those that it names.
+    """
+
+    def __init__(self, message: str, *, anything: bool = False) -> None:
+        super().__init__(message)
+        self.anything = anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +67,13 @@ class Source:
         root: the tree that the builder sees: what was sent, or a stage.
         context: the context it is, or ``None`` for a stage.
         filter: the ignore rules, where they apply while copying (buildah).
+        stage: number of the stage it is.
     """
 
     root: Node
     context: Context | None
     filter: ContextFilter | None = None
+    stage: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +170,10 @@ def make_directories(root: Node, path: str) -> Node:
     for part in path.split("/") if path else ():
         child = here.children.get(part)
         if child is None:
-            child = here.children[part] = directory(doubt=here.doubt)
+            child = here.children[part] = directory()
         elif child.kind is not Kind.DIRECTORY:
             if child.doubt:
-                raise NotKnownError(child.doubt)
+                raise NotKnownError(child.doubt.text)
             raise BuildFailureError(f"`/{path}`: `{part}` is not a directory")
         here = child
     return here
@@ -184,101 +195,64 @@ def put_into(parent: Node, name: str, node: Node) -> None:
     parent.children[name] = node
 
 
-def exists_for_sure(root: Node, path: str) -> Node | None:
-    """Return the node at `path`, or ``None`` when there is certainly none.
+def refuse_uncertain(node: Node) -> None:
+    """Refuse to say that a build fails because of a node that a RUN may have made.
 
     Raises:
-        NotKnownError: there may be something that is not known.
+        NotKnownError: the node is such a one.
     """
-    here = root
-    for part in path.split("/") if path else ():
-        if here.kind is not Kind.DIRECTORY:
-            return None
-        child = here.children.get(part)
-        if child is None:
-            if here.doubt:
-                raise NotKnownError(f"whether `/{path}` exists is not known: {here.doubt}")
-            return None
-        here = child
-    if here.doubt and here.kind is not Kind.DIRECTORY:
-        raise NotKnownError(f"`/{path}` may be anything: {here.doubt}")
-    return here
+    if node.doubt is not None:
+        raise NotKnownError(node.doubt.text)
 
 
-def require_certain(root: Node, written: str) -> None:
-    """Make sure that what a source names in a stage does not hang on what is not known.
-
-    Args:
-        root: the stage's tree.
-        written: a path or glob.
-
-    Raises:
-        NotKnownError: something that is not listed may be meant too.
-    """
-    here = root
-    parts = inside(written).split("/") if inside(written) else []
-    done = ""
-    for number, part in enumerate(parts):
-        if any(character in part for character in "*?["):
-            rest = parts[number:]
-            depth = None if "**" in rest else len(rest) - 1
-            doubt = _doubt_in(here, depth)
-            if doubt:
-                raise NotKnownError(f"what `{written}` matches is not known: {doubt}")
-            return
-        known = exists_for_sure(root, follow(root, f"{done}/{part}".lstrip("/")))
-        if known is None:
-            return
-        here, done = known, f"{done}/{part}".lstrip("/")
+def lay_doubt(root: Node, path: str, doubt: Doubt) -> None:
+    """Mark the files at and below `path` as perhaps overlaid; a doubt that is there stays."""
+    node = lookup(root, path)
+    if node is None:
+        return
+    if node.kind is Kind.DIRECTORY:
+        for name in list(node.children):
+            lay_doubt(root, f"{path}/{name}" if path else name, doubt)
+    elif node.doubt is None:
+        above, name = split(path)
+        parent = lookup(root, above.rstrip("/"))
+        assert parent is not None
+        parent.children[name] = Node(
+            kind=node.kind,
+            children=node.children,
+            target=node.target,
+            size=node.size,
+            origin=node.origin,
+            doubt=doubt,
+            replaced=node.replaced,
+        )
 
 
-def _doubt_in(node: Node, depth: int | None) -> str | None:
-    """Return the first doubt of a directory at most `depth` levels below `node`."""
-    if node.kind is not Kind.DIRECTORY:
-        return None
-    if node.doubt:
-        return node.doubt
-    if depth == 0:
-        return None
-    below = None if depth is None else depth - 1
-    doubts = (_doubt_in(child, below) for child in node.children.values())
-    return next(filter(None, doubts), None)
-
-
-def becloud(root: Node, path: str, doubt: str) -> None:
-    """Mark everything at and below `path` as not certain, links on the way followed."""
-    here = root
+@contextmanager
+def mounting(root: Node, mounts: Sequence[tuple[str, Node]]) -> Iterator[None]:
+    """Have `mounts` in the tree while a command runs; what they hide comes back."""
+    hidden: list[tuple[Node, str, Node | None]] = []
+    for target, node in mounts:
+        above, name = split(follow(root, target))
+        if not name:
+            parent, children = root, dict(root.children)
+            root.children.update(node.children if node.kind is Kind.DIRECTORY else {})
+            hidden += [(parent, inner, children.get(inner)) for inner in node.children]
+            continue
+        try:
+            parent = make_directories(root, above.rstrip("/"))
+        except (BuildFailureError, NotKnownError):
+            continue
+        hidden.append((parent, name, parent.children.get(name)))
+        parent.children[name] = node
     try:
-        path = resolve(root, path)
-    except LinkLoopError:
-        path = ""
-    parts = path.split("/") if path else []
-    for part in parts:
-        child = here.children.get(part)
-        if child is None or child.kind is not Kind.DIRECTORY:
-            here.children[part] = directory(doubt=doubt)
-            return
-        here = child
-    becloud_below(here, doubt)
-
-
-def becloud_below(node: Node, doubt: str) -> None:
-    """Mark everything below the directory `node` as not certain, and that there may be more."""
-    if node.doubt is None or isinstance(node.doubt, BaseDoubt):
-        node.doubt = doubt
-    for name, child in node.children.items():
-        if child.kind is Kind.DIRECTORY:
-            becloud_below(child, doubt)
-        elif not child.doubt:
-            node.children[name] = Node(
-                kind=child.kind,
-                children=child.children,
-                target=child.target,
-                size=child.size,
-                origin=child.origin,
-                doubt=doubt,
-                replaced=child.replaced,
-            )
+        yield
+    finally:
+        for parent, name, before in reversed(hidden):
+            if before is None:
+                parent.children.pop(name, None)
+            else:
+                parent.children[name] = before
 
 
 def member_nodes(job: Job, path: str, members: Mapping[str, Node]) -> list[tuple[str, Node]]:

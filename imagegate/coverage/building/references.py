@@ -55,7 +55,7 @@ class References:
 
     def named(self, name: str) -> int | None:
         """Return the stage that ``--from=name`` means, which may be a later one."""
-        if name in self._build.named:
+        if name in self._build.named or name in self._build.foreign:
             return None
         folds = self._frontend.stage_names_fold_case
         wanted = name.lower() if folds else name

@@ -40,7 +40,7 @@ class Copy:
         sources: paths and globs as expanded.
         documents: heredocs as (file name, content).
         destination: as expanded, relative or absolute.
-        workdir: the working directory at this line, absolute, or ``None`` if not known.
+        workdir: the working directory at this line, absolute.
         from_: the value of ``--from``, or an empty string.
         link: ``--link``.
         parents: ``--parents``.
@@ -48,6 +48,7 @@ class Copy:
         unpack: value of ``--unpack``, or ``None``.
         owner: value of ``--chown``, empty without.
         doubt: why the words may come out differently in a real build.
+        anchor: the part of the destination that does not depend on it.
     """
 
     line: int
@@ -55,7 +56,7 @@ class Copy:
     sources: tuple[str, ...]
     documents: tuple[tuple[str, str], ...]
     destination: str
-    workdir: str | None
+    workdir: str
     from_: str = ""
     link: bool = False
     parents: bool = False
@@ -63,33 +64,36 @@ class Copy:
     unpack: bool | None = None
     owner: str = ""
     doubt: str | None = None
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """RUN: a command that may change any path.
+    """RUN: a command that changes files.
 
     Attributes:
-        text: the command; heredoc contents included.
+        text: the command as its shell gets it, heredocs included.
         words: the arguments of the JSON form, else empty.
         mounts: values of ``--mount``.
         foreign_shell: SHELL named something that is no POSIX shell.
+        environment: the variables that it uses, as far as they are known.
     """
 
     line: int
     text: str
     words: tuple[str, ...]
     mounts: tuple[str, ...]
-    workdir: str | None
+    workdir: str
     foreign_shell: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workdir:
-    """WORKDIR: makes a directory; `path` is ``None`` when it is not known."""
+    """WORKDIR: makes a directory."""
 
     line: int
-    path: str | None
+    path: str
 
 
 Operation = Copy | Run | Workdir | Failure

@@ -7,6 +7,8 @@ copied here; what an operation does to a tree is `imagegate.coverage.building.ev
 
 from __future__ import annotations
 
+import re
+from collections import ChainMap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ from imagegate.coverage.reading.operations import (
     Stage,
     Workdir,
 )
+from imagegate.coverage.reading.platforms import NAMES
 from imagegate.coverage.reading.words import Dialect, WordError, expand
 from imagegate.errors import CoverageError
 
@@ -34,19 +37,10 @@ if TYPE_CHECKING:
     from imagegate.coverage.reading.dockerfile import Dockerfile, Instruction
     from imagegate.coverage.reading.frontend import Frontend
 
-PLATFORM_ARGS = frozenset(
-    [
-        "TARGETPLATFORM",
-        "TARGETOS",
-        "TARGETARCH",
-        "TARGETVARIANT",
-        "BUILDPLATFORM",
-        "BUILDOS",
-        "BUILDARCH",
-        "BUILDVARIANT",
-    ]
-)
 _SHELLS = frozenset({"sh", "ash", "bash", "dash"})
+_USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
+BASE_WORKDIR = "/(the base's working directory)"
+"""Stands for the working directory of a base that is not known, where no WORKDIR names one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +51,7 @@ class _Scope:
     args: dict[str, str]
     uncertain: set[str]
     open_: bool
-    workdir: str | None
+    workdir: str
     foreign_shell: bool = False
 
     def copy(self) -> _Scope:
@@ -80,6 +74,7 @@ class StageReader:
         build_args: values of ``--build-arg``.
         bases: what is known of base images, by the name in FROM.
         args_complete: an ARG without a value has none in the real build either.
+        platforms: values of ``TARGETARCH`` and its like, as far as they are known.
     """
 
     def __init__(
@@ -90,13 +85,16 @@ class StageReader:
         bases: Mapping[str, BaseConfig],
         *,
         args_complete: bool = True,
+        platforms: Mapping[str, str] | None = None,
     ) -> None:
+        self._platforms = platforms if platforms and frontend.platform_args else {}
         self._args_complete = args_complete
         self._file = dockerfile
         self._frontend = frontend
         self._build_args = build_args
         self._bases = bases
         self._meta: dict[str, str] = {}
+        self._global: Mapping[str, str] = ChainMap(self._meta, dict(self._platforms))
         self._scopes: list[_Scope] = []
         self.stages: list[Stage] = []
         # what fails the build in whatever stage it stands
@@ -152,7 +150,7 @@ class StageReader:
             if name in self._build_args:
                 self._meta[name] = self._build_args[name]
             elif equals:
-                self._meta[name] = self._expand_or_raise(value, self._meta, instruction.line)
+                self._meta[name] = self._expand_or_raise(value, self._global, instruction.line)
 
     def _expand_or_raise(self, word: str, values: Mapping[str, str], line: int) -> str:
         try:
@@ -165,11 +163,11 @@ class StageReader:
         if len(words) not in {1, 3} or (len(words) == 3 and words[1].lower() != "as"):
             raise self._error(instruction.line, "FROM takes `image` or `image AS name`")
         try:
-            image, unset = self._expand(words[0], self._meta)
+            image, unset = self._expand(words[0], self._global)
         except WordError as refused:
             raise self._error(instruction.line, f"`{words[0]}`: {refused}") from refused
         doubt = None
-        if unset & PLATFORM_ARGS or not image:
+        if unset & NAMES or not image:
             doubt = f"the base `{words[0]}` depends on {', '.join(sorted(unset)) or 'nothing'}"
         stage = Stage(
             index=len(self.stages),
@@ -186,7 +184,7 @@ class StageReader:
     def _check_platform(self, instruction: Instruction, stage: Stage) -> None:
         """The classic builder knows no platform but the one that is written or given."""
         for flag in instruction.flags:
-            if flag.startswith("--platform=") and not self._expand(flag[11:], self._meta)[0]:
+            if flag.startswith("--platform=") and not self._expand(flag[11:], self._global)[0]:
                 message = f"`{flag}`: no platform comes of it"
                 stage.operations.append(Failure(line=stage.line, message=message))
 
@@ -230,13 +228,13 @@ class StageReader:
             args={},
             uncertain=set(),
             open_=known.env is None,
-            workdir=known.workdir,
+            workdir=known.workdir or BASE_WORKDIR,
         )
 
-    def _values(self, scope: _Scope) -> dict[str, str]:
+    def _values(self, scope: _Scope) -> Mapping[str, str]:
         if self._frontend.arg_beats_env:
             return scope.env
-        return {**scope.args, **scope.env}
+        return ChainMap(scope.env, scope.args)
 
     def _apply(self, instruction: Instruction, stage: Stage, scope: _Scope) -> None:
         try:
@@ -277,10 +275,10 @@ class StageReader:
                 value, unset = self._expand(default, self._values(scope))
                 self._mark(scope, name, unset)
             else:
-                value = self._meta.get(name)
+                value = self._meta.get(name, self._platforms.get(name))
             if value is None:
                 # only the platform or a --build-arg of the real build gives it a value
-                if name in PLATFORM_ARGS or not self._args_complete:
+                if name in NAMES or not self._args_complete:
                     scope.uncertain.add(name)
                 if self._frontend.bare_arg_unsets:
                     scope.args.pop(name, None)  # declared again without a value, it has none
@@ -291,12 +289,13 @@ class StageReader:
                 scope.args[name] = value
 
     def _env(self, instruction: Instruction, scope: _Scope) -> None:
-        before = dict(self._values(scope))
+        values = self._values(scope)
         pairs = _pairs(instruction)
         if pairs is None:
             raise WordError("ENV takes `name=value …` or `name value`")
-        for name, written in pairs:
-            value, unset = self._expand(written, before)
+        # every value is what it was before this line
+        expanded = [(name, *self._expand(written, values)) for name, written in pairs]
+        for name, value, unset in expanded:
             scope.uncertain.discard(name)
             self._mark(scope, name, unset)
             scope.env[name] = value
@@ -315,14 +314,12 @@ class StageReader:
         written, doubt = self._word(instruction.words[0], scope)
         if not written and not doubt and self._frontend.empty_workdir_fails:
             raise WordError("WORKDIR: cannot normalize nothing")
-        if doubt or (not written.startswith("/") and scope.workdir is None):
-            scope.workdir = None
+        if doubt:
+            scope.workdir = f"/({doubt.replace('/', ' ')})"
+        elif written.startswith("/"):
+            scope.workdir = clean(written)
         else:
-            scope.workdir = (
-                clean("/" + join(scope.workdir or "/", written))
-                if (not written.startswith("/"))
-                else clean(written)
-            )
+            scope.workdir = clean("/" + join(scope.workdir, written))
         stage.operations.append(Workdir(line=instruction.line, path=scope.workdir))
 
     def _word(self, word: str, scope: _Scope) -> tuple[str, str | None]:
@@ -330,7 +327,7 @@ class StageReader:
         values = self._values(scope)
         text, unset = self._expand(word, values)
         used = set(unset)
-        used |= {name for name in scope.uncertain if f"${name}" in word or f"${{{name}" in word}
+        used |= {name for name in _USED.findall(word) if name in scope.uncertain and name in values}
         doubtful = self._uncertain(scope, used) | (used & scope.uncertain)
         if not doubtful:
             return text, None
@@ -344,14 +341,22 @@ class StageReader:
             return Failure(line=instruction.line, message="this builder does not know heredocs")
         if mounts and not self._frontend.mounts:
             return Failure(line=instruction.line, message="this builder does not know `--mount`")
-        documents = "\n".join(document.content for document in instruction.heredocs)
+        text = _script(instruction)
+        used = {"HOME", *_USED.findall(text)}
+        values = self._values(scope)
         return Run(
             line=instruction.line,
-            text="\n".join(filter(None, (instruction.rest, documents))),
+            text=text,
+            environment={
+                name: values[name]
+                for name in sorted(used)
+                if name in values and name not in scope.uncertain
+            },
             words=instruction.words if instruction.json else (),
             mounts=mounts,
             workdir=scope.workdir,
-            foreign_shell=scope.foreign_shell and not instruction.json,
+            foreign_shell=(scope.foreign_shell and not instruction.json)
+            or _other_interpreter(instruction),
         )
 
     def _copy(self, instruction: Instruction, scope: _Scope) -> Operation:
@@ -392,6 +397,7 @@ class StageReader:
             unpack=flags["unpack"][0] == "true" if "unpack" in flags else None,
             owner=self._word(flags.get("chown", [""])[0], scope)[0],
             doubt="; ".join(doubts) or None,
+            anchor=_anchor(target),
         )
 
     def _effective_flags(self, instruction: Instruction) -> dict[str, list[str]]:
@@ -414,6 +420,34 @@ class StageReader:
                 ).text
             documents.append((document.name, content))
         return documents
+
+
+def _script(instruction: Instruction) -> str:
+    """Return what the shell of a RUN gets: a heredoc alone is a script of its own."""
+    if not instruction.heredocs:
+        return instruction.rest
+    if len(instruction.heredocs) == 1 and instruction.rest.startswith("<<"):
+        _, _, behind = instruction.rest.partition(" ")
+        if not behind.strip():
+            return instruction.heredocs[0].content
+    documents = "".join(f"{one.content}{one.name}\n" for one in instruction.heredocs)
+    return f"{instruction.rest}\n{documents}"
+
+
+def _other_interpreter(instruction: Instruction) -> bool:
+    """Say whether a heredoc that is a script of its own begins with ``#!`` of something else."""
+    if not instruction.heredocs or not instruction.rest.startswith("<<"):
+        return False
+    first, _, _ = instruction.heredocs[0].content.partition("\n")
+    if not first.startswith("#!"):
+        return False
+    return not any(word.rpartition("/")[2] in _SHELLS for word in first[2:].split())
+
+
+def _anchor(written: str) -> str:
+    """Return the folder of a destination that stands before its first variable."""
+    before = written.partition("$")[0]
+    return before.rpartition("/")[0] if before.startswith("/") else ""
 
 
 def _moby_problem(instruction: Instruction) -> str:

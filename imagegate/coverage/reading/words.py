@@ -255,7 +255,7 @@ class _Lexer:
         if not modifier or modifier not in known or (not modern and not empty_is_unset):
             raise WordError(f"unsupported modifier `{modifier}` in substitution")
         word, _ = self.until("}", raw_escapes=modifier in "#%")
-        value = self._get(name)
+        value = self._values.get(name) if modifier in "-+" else self._get(name)
         if value is None and self._raw:
             return self._word[start : self._at]
         if modifier in "#%":
@@ -275,7 +275,8 @@ class _Lexer:
 
     def _imagebuilder_form(self, name: str) -> str:
         modifier = self._next()
-        value = self._get(name) or ""
+        has_default = modifier == ":" and self._peek() in {"-", "+"}
+        value = (self._values.get(name) if has_default else self._get(name)) or ""
         if modifier == "}":
             return value
         if modifier == ":":

@@ -1,137 +1,84 @@
-"""Which paths a RUN may touch.
-
-A command can change anything, so the answer is "everything" unless each simple command in it is
-one whose effect is bounded by its operands (``rm``, ``mkdir``, ``chmod`` …). Package managers,
-compilers and scripts are not: they write where they like.
-"""
+"""A RUN -> what its commands may do to files, in order."""
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
+import re
+from typing import TYPE_CHECKING
 
-from imagegate.coverage.golang.paths import clean, has_wildcards, join, split_wildcards
+from imagegate.coverage.shell.acts import HOLE, Act, Deed
+from imagegate.coverage.shell.files import Call
+from imagegate.coverage.shell.grammar import Command, commands
+from imagegate.coverage.shell.programs import acts_of_call, call_of
+from imagegate.coverage.shell.table import SHELLS
+from imagegate.coverage.shell.values import Scope, literal, plain
 
-_HARMLESS = frozenset(
-    [
-        "true",
-        ":",
-        "echo",
-        "printf",
-        "set",
-        "export",
-        "exit",
-        "chmod",
-        "chown",
-        "chgrp",
-        "test",
-        "[",
-        "umask",
-        "cd",
-    ]
-)
-"""Commands that change neither names nor contents of files."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
-_BOUNDED = frozenset(["rm", "rmdir", "mkdir", "mv", "cp", "ln", "touch", "install", "truncate"])
-"""Commands that change only paths they name, and what lies below these."""
-
-_SEPARATORS = frozenset({"&&", "||", ";", "\n", "|", "&"})
-_ELSE = _SEPARATORS - {"&&"}
-_REDIRECTIONS = frozenset({">", ">>", ">|", "&>"})
+_SHOWN = 80
+_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
-    """Paths, absolute, that a command may change with all below; ``None`` means any path."""
-
-    paths: tuple[str, ...] | None
-
-
-EVERYTHING = Touched(paths=None)
-
-
-def touched_by(text: str, words: tuple[str, ...], workdir: str | None) -> Touched:
-    """Tell what a RUN may change.
+def acts_of_run(
+    text: str, words: tuple[str, ...], environment: Mapping[str, str], workdir: str | None
+) -> tuple[Act, ...]:
+    """Return what a RUN may do.
 
     Args:
         text: the command as a shell reads it.
         words: the words of the JSON form, empty for the shell form.
+        environment: the variables that are known.
         workdir: the working directory, or ``None`` when it is not known.
     """
+    scope = Scope.of(environment, workdir)
     if words:
-        return _simple(list(words), workdir)
-    if any(mark in text for mark in ("$", "`", "<<", "{", "(", "~")):
-        return EVERYTHING
-    lexer = shlex.shlex(text.replace("\n", ";"), posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        tokens = list(lexer)
-    except ValueError:
-        return EVERYTHING
-    paths: list[str] = []
-    command: list[str] = []
-    # a `cd` that may fail, or may not run, leaves relative paths open
-    loose = "cd" in tokens and bool(set(tokens) & _ELSE)
-    here = None if loose else workdir
-    for token in [*tokens, ";"]:
-        if token not in _SEPARATORS:
-            command.append(token)
-            continue
-        touched = _simple(command, here)
-        if touched.paths is None:
-            return EVERYTHING
-        paths += touched.paths
-        here = None if loose else _moved(command, here)
-        command = []
-    return Touched(paths=tuple(dict.fromkeys(paths)))
+        call = call_of(shown(" ".join(words)), [(literal(word),) for word in words], scope)
+        return tuple(acts_of_call(call))
+    return tuple(acts_of_text(text, scope))
 
 
-def _moved(command: list[str], workdir: str | None) -> str | None:
-    if not command or command[0] != "cd":
-        return workdir
-    if len(command) != 2:
-        return None
-    if command[1].startswith("/"):
-        return clean(command[1])
-    return None if workdir is None else join(workdir, command[1])
+def acts_of_text(text: str, scope: Scope) -> Iterator[Act]:
+    """Yield what a script may do; `scope` follows its assignments."""
+    for command in commands(text, scope):
+        yield from _acts(command, scope)
 
 
-def _simple(command: list[str], workdir: str | None) -> Touched:
-    if not command:
-        return Touched(paths=())
-    operands: list[str] = []
-    written: list[str] = []
-    waiting = iter(command[1:])
-    for word in waiting:
-        if word in _REDIRECTIONS:
-            written.append(next(waiting, ""))
-        elif word.startswith("<") or set(word) <= set("<>&|"):
-            return EVERYTHING
-        elif word == "--":
-            operands += waiting
-        elif not word.startswith("-"):
-            operands.append(word)
-        elif "=" in word:
-            operands.append(word.partition("=")[2])
-        elif "/" in word:
-            # an option's value, stuck to its letter
-            return EVERYTHING
-    name = command[0].rpartition("/")[2]
-    if name in _BOUNDED:
-        written += operands
-    elif name not in _HARMLESS:
-        return EVERYTHING
-    return _absolute(written, workdir)
+def _acts(command: Command, scope: Scope) -> Iterator[Act]:
+    text = shown(command.text)
+    written = [place for word in command.writes for place in word if place not in _NOWHERE]
+    call = Call(text=text, name="", words=(), scope=command.scope)
+    if written:
+        yield call.act(Deed.WRITE, written)
+    if command.unreadable:
+        yield call.act(Deed.OPAQUE)
+        return
+    if not command.words:
+        return
+    call = call_of(text, command.words, command.scope)
+    if call.name in scope.functions:
+        return  # its body was read where it is defined
+    if call.name in SHELLS and not _has_operands(call):
+        yield from _fed_shell(command, call)
+        return
+    yield from acts_of_call(call)
 
 
-def _absolute(paths: list[str], workdir: str | None) -> Touched:
-    found: list[str] = []
-    for path in paths:
-        if not path.startswith("/"):
-            if workdir is None:
-                return EVERYTHING
-            path = join(workdir, path)
-        path = clean(path)
-        found.append(split_wildcards(path)[0] or "/" if has_wildcards(path) else path)
-    return Touched(paths=tuple(found))
+def _has_operands(call: Call) -> bool:
+    texts = [word[0] for word in call.words]
+    return any(not text.startswith(("-", "+")) for text in texts) and "-s" not in texts
+
+
+def _fed_shell(command: Command, call: Call) -> Iterator[Act]:
+    """A shell that reads its script from somewhere: a heredoc is read, anything else is opaque."""
+    if command.input is not None:
+        yield from acts_of_text(command.input, command.scope.inner())
+    elif command.fed_by is not None and command.fed_by.input is not None:
+        yield from acts_of_text(command.fed_by.input, command.scope.inner())
+    else:
+        yield call.act(Deed.OPAQUE)
+
+
+def shown(text: str) -> str:
+    """Return a command on one line, shortened."""
+    joined = re.sub(r"\s*\\?\n\s*|\s+", " ", plain(text) if HOLE in text else text).strip()
+    return joined if len(joined) <= _SHOWN else joined[: _SHOWN - 1] + "…"
