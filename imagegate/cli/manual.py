@@ -14,6 +14,10 @@ _WORKSPACE: Rows = (
     ("images/NAME/image.toml", "the recipe, with requirements.in and recipes/ beside it"),
     ("locks/NAME/, locks/bases/", "what the layer may add, and what the base holds"),
 )
+_BASES: Rows = (
+    ("locks/bases/DIGEST/", "what one base holds"),
+    ("locks/trust.toml", "whose published base locks count: `[[trusted]]`, `key = FILE`"),
+)
 _LAYOUT = ("build/NAME/", "the OCI image layout that was built")
 _ACCOUNTS: Rows = (
     ("DOCKER_CONFIG", "folder of docker's config.json, whose accounts and helpers are used"),
@@ -74,7 +78,7 @@ MANUALS = {
             ("imagegate lock glm --base registry.example/vllm@sha256:…", "take over another base"),
             ("imagegate lock glm --base oci:build/vllm-gb10", "read it out of a layout"),
             (
-                "imagegate lock --all --trust bases.pub",
+                "imagegate lock --all --trust release.pub",
                 "take published base locks where they count",
             ),
             ("imagegate lock --all --check --format markdown", "for a pull request's comment"),
@@ -94,16 +98,52 @@ MANUALS = {
         examples=(
             ("imagegate base list", "which bases are locked, and who stands on them"),
             ("imagegate base read registry.example/vllm@sha256:…", "learn a base from its bytes"),
-            ("imagegate base push glm --sign bases.key", "publish the lock of glm's base"),
-            ("imagegate base pull glm --trust bases.pub", "take it instead of reading the base"),
+            ("imagegate base push glm --sign release.key", "publish the lock of glm's base"),
+            ("imagegate base pull glm --trust release.pub", "take it instead of reading the base"),
             ("imagegate base prune --dry-run", "which base locks nobody needs"),
         ),
         exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
-        files=(
-            ("locks/bases/DIGEST/", "what one base holds"),
-            ("locks/trust.toml", "whose published base locks count: `[[trusted]]`, `key = FILE`"),
-        ),
+        files=_BASES,
         environment=_ACCOUNTS,
+    ),
+    "base list": Manual(
+        examples=(
+            ("imagegate base list", "which bases are locked, and who stands on them"),
+            ("imagegate base list --format json", "the same for programs"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+    ),
+    "base read": Manual(
+        examples=(
+            ("imagegate base read registry.example/vllm@sha256:…", "learn a base from its bytes"),
+            ("imagegate base read oci:base --again", "once more, for instance after a doubt"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base push": Manual(
+        examples=(
+            ("imagegate base push glm --sign release.key", "publish the lock of the base of glm"),
+            ("imagegate base push sha256:… --to registry.example/vllm --keyless", "as a CI job"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base pull": Manual(
+        examples=(
+            ("imagegate base pull glm --trust release.pub", "take it instead of reading the base"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base prune": Manual(
+        examples=(("imagegate base prune --dry-run", "which base locks nobody needs"),),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
     ),
     "mv": Manual(
         examples=(("imagegate mv glm glm-gb10", "rename images/glm and locks/glm"),),
