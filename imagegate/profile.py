@@ -32,6 +32,7 @@ class PublishedState(BaseModel):
     Attributes:
         env: the variables of the ``.env`` file.
         settings: what cannot be written there.
+        repository: the registry and repository that the image was published in.
         serve: what is started and with what, where the recipe says so.
         verdict: digest of the verdict's JSON, which lies under ``verdicts/``.
         promoted_at: when it was published, RFC 3339 in UTC.
@@ -44,6 +45,7 @@ class PublishedState(BaseModel):
 
     env: dict[str, str]
     settings: dict[str, str | int | float | bool | list[str]]
+    repository: str = ""
     serve: ServeSection | None = None
     verdict: str
     promoted_at: str
@@ -52,12 +54,23 @@ class PublishedState(BaseModel):
     rollback: bool = False
 
 
+class Retirement(BaseModel):
+    """When a profile ended, by whom and why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    retired_at: str
+    retired_by: str
+    why: str = ""
+
+
 class _History(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_name: str = Field(default="imagegate-profile-1", alias="schema")
     profile: str
     states: tuple[PublishedState, ...] = ()
+    retired: Retirement | None = None
 
 
 class ProfileStore:
@@ -124,14 +137,48 @@ class ProfileStore:
         self._replace(name, before.model_copy(update=again))
         return before
 
+    def retire(self, name: str, *, at: str, by: str, why: str = "") -> Path:
+        """End a profile: its ``.env`` is taken away, its history stays.
+
+        Args:
+            name: the profile.
+            at: when, RFC 3339 in UTC.
+            by: who.
+            why: their reason in one line.
+
+        Returns:
+            The file that is gone.
+
+        Raises:
+            ProfileError: there is no such profile, or it cannot be written.
+        """
+        states = self._published(name)
+        _require_one_line(why, by)
+        env = self._env(name)
+        retired = Retirement(retired_at=at, retired_by=by, why=why)
+        changes = {"states": states, "retired": retired}
+        try:
+            # the history first: a crash in between leaves a profile that still holds
+            self._write_history(name, self._history(name).model_copy(update=changes))
+            env.unlink()
+        except OSError as error:
+            raise ProfileError(f"cannot retire `{env}`: {error.strerror}") from error
+        return env
+
+    def names(self) -> tuple[str, ...]:
+        """Name every published profile, in order."""
+        return tuple(sorted(path.stem for path in self._folder.glob("*.env")))
+
     def _replace(self, name: str, state: PublishedState) -> None:
         """Write the history, then the file that counts."""
         _require_writable(state)
         env = self._env(name)
         history = self._history(name)
-        states = (state, *self._reached(name, history.states))[:_HISTORY]
+        before = history.states if history.retired else self._reached(name, history.states)
+        states = (state, *before)[:_HISTORY]
         try:
-            self._write_history(name, history.model_copy(update={"states": states}))
+            changes = {"states": states, "retired": None}
+            self._write_history(name, history.model_copy(update=changes))
             write_file(env, encode_env(state.env))
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
@@ -156,6 +203,13 @@ class ProfileStore:
         try:
             text = env.read_bytes()
         except FileNotFoundError as error:
+            retired = self._history(name).retired
+            if retired is not None:
+                raise ProfileError(
+                    f"the profile `{name}` was retired at {retired.retired_at} by "
+                    f"{retired.retired_by}: {retired.why or 'no reason given'}",
+                    hint=f"to publish it again, run `imagegate promote {name}`",
+                ) from error
             raise ProfileError(
                 f"there is no profile `{name}`: `{env}` does not exist",
                 hint=f"run `imagegate promote {name}`",
@@ -183,7 +237,7 @@ class ProfileStore:
             ) from error
 
     def _write_history(self, name: str, history: _History) -> None:
-        content = canonical_json(history.model_dump(mode="json", by_alias=True))
+        content = canonical_json(history.model_dump(mode="json", by_alias=True, exclude_none=True))
         write_file(self._folder / f"{name}.json", content)
 
     def _env(self, name: str) -> Path:
@@ -215,7 +269,11 @@ def _require_writable(state: PublishedState) -> None:
         ProfileError: a value, the person or the reason is such.
     """
     encode_env(state.env)
-    for what, text in (("reason", state.why), ("person", state.promoted_by)):
+    _require_one_line(state.why, state.promoted_by)
+
+
+def _require_one_line(why: str, by: str) -> None:
+    for what, text in (("reason", why), ("person", by)):
         if not text.isprintable():
             raise ProfileError(
                 f"the {what} {text!r} is not one printable line", hint="write one line of text"

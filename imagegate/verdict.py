@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
     from imagegate.oci.digest import Digest
@@ -258,6 +258,8 @@ class ImageVerdict(Verdict):
         lock: digest of the lock.
         cost: what was read.
         policy: digest of what the recipe says of judging; ``None`` where nobody asked.
+        image_id: digest of the config, by which engines without a registry know the image.
+        pins: what the bytes say of the versions that launchers are told, by variable.
     """
 
     kind: ClassVar[str] = "image"
@@ -271,6 +273,8 @@ class ImageVerdict(Verdict):
     lock: Digest
     cost: Cost
     policy: Digest | None = None
+    image_id: Digest | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recipe(self) -> str:
@@ -312,12 +316,14 @@ class ImageVerdict(Verdict):
             "recipe": self.subject,
             "image": {
                 "digest": None if self.image is None else str(self.image),
+                "id": None if self.image_id is None else str(self.image_id),
                 "location": self.location,
                 "platform": self.platform,
             },
             "base": None if self.base is None else str(self.base),
             "lock": str(self.lock),
             "policy": None if self.policy is None else str(self.policy),
+            "pins": dict(self.pins),
             "cost": asdict(self.cost),
         }
 

@@ -12,6 +12,7 @@ import click
 from imagegate import __version__
 from imagegate.cli.manual import COMPLETION, INTERRUPTED, write_section
 from imagegate.errors import ImagegateError
+from imagegate.foreign import shown_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,9 +111,9 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("imagegate: interrupted", err=True)
         return EXIT_INTERRUPTED
     except ImagegateError as error:
-        click.echo(f"imagegate: {error.message}", err=True)
+        click.echo(f"imagegate: {shown_lines(error.message)}", err=True)
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            click.echo(f"hint: {shown_lines(error.hint)}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # whoever read standard output has gone; nothing can be said to it any more
@@ -120,6 +121,7 @@ def run(arguments: Sequence[str]) -> int:
         return 3
     except OSError as error:
         name = f"`{error.filename}`: " if error.filename else ""
-        click.echo(f"imagegate: {name}{(error.strerror or str(error)).lower()}", err=True)
+        message = f"{name}{(error.strerror or str(error)).lower()}"
+        click.echo(f"imagegate: {shown_lines(message)}", err=True)
         return 3
     return result if isinstance(result, int) else 0

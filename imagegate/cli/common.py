@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+
+from imagegate.foreign import shown_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,6 +174,13 @@ def invocation(
     )
 
 
+def person() -> str:
+    """Say who publishes: the account that started the workflow, or the user of this machine."""
+    if os.environ.get("GITHUB_ACTIONS") == "true" and os.environ.get("GITHUB_ACTOR"):
+        return os.environ["GITHUB_ACTOR"]
+    return getpass.getuser()
+
+
 def reporter() -> Reporter:
     """Return progress bars on a terminal, plain lines elsewhere."""
     return _Bars() if sys.stderr.isatty() else _Lines()
@@ -180,7 +190,7 @@ class _Lines:
     """Remarks as lines; no progress."""
 
     def say(self, text: str, /) -> None:
-        click.echo(text, err=True)
+        click.echo(shown_lines(text), err=True)
 
     @contextmanager
     def task(self, _title: str, _total: int | None) -> Iterator[Task]:
@@ -196,7 +206,7 @@ class _Bars:
     """Bytes, rate and time left on standard error."""
 
     def say(self, text: str, /) -> None:
-        click.echo(text, err=True)
+        click.echo(shown_lines(text), err=True)
 
     @contextmanager
     def task(self, title: str, total: int | None) -> Iterator[Task]:

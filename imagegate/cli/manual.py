@@ -282,7 +282,8 @@ MANUALS = {
     ),
     "profile check": Manual(
         examples=(
-            ("imagegate profile check glm", "against its verdict and the lock"),
+            ("imagegate profile check glm", "against what was published"),
+            ("imagegate profile check --all", "every profile"),
             ("imagegate profile check glm --node --engine podman", "before a launch on this node"),
         ),
         exits=(
@@ -297,6 +298,16 @@ MANUALS = {
             _WORKSPACE[1],
         ),
         environment=(_DOCKER,),
+    ),
+    "profile retire": Manual(
+        examples=(
+            ("imagegate profile retire glm --why 'served by glm-next now'", "its history stays"),
+        ),
+        exits=(
+            ("0", "retired"),
+            _USAGE,
+            ("3", "there is no such profile, or it cannot be written"),
+        ),
     ),
     "keygen": Manual(
         examples=(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -278,6 +279,8 @@ def _described(content: bytes, what: str) -> EngineImage:
     names = [str(name) for name in document.get("RepoDigests") or ()]
     texts = [name.rpartition("@")[2] for name in names]
     texts += [str(document.get(key) or "") for key in ("Id", "Digest")]
+    # podman writes an id without its algorithm
+    texts = [f"sha256:{t}" if re.fullmatch(r"[0-9a-f]{64}", t) else t for t in texts]
     # the containerd store says so of what it resolved the name to
     texts.append(str((document.get("Descriptor") or {}).get("digest") or ""))
     return EngineImage(

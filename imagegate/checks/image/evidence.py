@@ -310,13 +310,13 @@ class Evidence:
 
     @cached_property
     def _recorded_by(self) -> Mapping[str, str]:
-        """Which distribution that neither base nor lock has claims a path in its RECORD."""
+        """Which distribution claims a path in its RECORD, of those that nobody locked."""
         base = {pin.path for pin in self.lock.base.facts.distributions}
-        locked = {wheel.name for wheel in self.lock.wheels}
+        locked = {(wheel.name, wheel.version) for wheel in self.lock.wheels}
         return {
             path: label_of(pin)
             for pin in self.facts.distributions
-            if pin.path not in base and key_of(pin) not in locked
+            if pin.path not in base and (key_of(pin), pin.version) not in locked
             for path in (
                 pin.path,
                 *(path for path, _ in recorded_files(self.tree, self.collector, pin)),

@@ -23,10 +23,14 @@ _INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("python.locked")
-    _judge_distributions(evidence, findings)
+    missing = _judge_distributions(evidence, findings)
     counts: dict[str, _Count] = {wheel.label: _Count() for wheel in evidence.lock.wheels}
     for node in evidence.lock.layer:
-        _judge_locked_path(node, evidence, findings, counts.setdefault(node.owner, _Count()))
+        count = counts.setdefault(node.owner, _Count())
+        if node.owner.partition("==")[0] in missing and evidence.tree.get(node.path) is None:
+            count.all += 1  # told by the distribution
+        else:
+            _judge_locked_path(node, evidence, findings, count)
     bytecode = 0
     for change in evidence.changes:
         bytecode += _judge_added_path(change, evidence, findings)
@@ -58,8 +62,8 @@ class _Count:
     generated: int = 0
 
 
-def _judge_distributions(evidence: Evidence, findings: Findings) -> None:
-    """Compare the added distributions with the locked ones by name and version."""
+def _judge_distributions(evidence: Evidence, findings: Findings) -> frozenset[str]:
+    """Compare the added distributions with the locked ones; returns the locked ones not there."""
     locked = {wheel.name: wheel.version for wheel in evidence.lock.wheels}
     base = {pin.path for pin in evidence.lock.base.facts.distributions}
     added = [pin for pin in evidence.facts.distributions if pin.path not in base]
@@ -96,7 +100,9 @@ def _judge_distributions(evidence: Evidence, findings: Findings) -> None:
             locked=locked[name],
             found="nothing",
             hint="build again from the lock",
+            cause=name,
         )
+    return frozenset(locked.keys() - here)
 
 
 def _judge_locked_path(node: Node, evidence: Evidence, findings: Findings, count: _Count) -> None:
