@@ -71,13 +71,15 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where in an image something was found.
+    """Where in an image, or in a file of the repository, something was found.
 
     Attributes:
         path: the path in the image, ``""`` where the finding is about no path.
         layer: the layer's number from the bottom, 0 where it is about no layer.
         layer_digest: the layer's blob digest, or its diff id where there is no manifest.
         step: the history's text of the step that made the layer.
+        file: a file of the repository, ``""`` where it is not about one.
+        line: its line, from 1; 0 where it is about no line.
         content: what stands at the path, in one line: kind, mode, owner, hash or target. It makes
             the finding's digest and is not shown.
         owner: the distribution or package that it belongs to, where there is one; not shown.
@@ -87,6 +89,8 @@ class Place:
     layer: int = 0
     layer_digest: str = ""
     step: str = ""
+    file: str = ""
+    line: int = 0
     content: str = field(default="", compare=False, repr=False)
     owner: str = field(default="", compare=False, repr=False)
 

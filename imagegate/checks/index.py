@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from imagegate.checks.coverage import CHECKS as COVERAGE
 from imagegate.checks.image import CHECKS as IMAGE
 from imagegate.checks.image.probe import PROBE
 from imagegate.checks.launch import CHECKS as LAUNCH
@@ -11,7 +12,7 @@ from imagegate.checks.launch import CHECKS as LAUNCH
 if TYPE_CHECKING:
     from imagegate.checks.check import Check
 
-EVERY: tuple[Check[Any], ...] = (*IMAGE, PROBE, *LAUNCH)
+EVERY: tuple[Check[Any], ...] = (*IMAGE, PROBE, *COVERAGE, *LAUNCH)
 
 
 def find(identifier: str) -> Check[Any] | None:

@@ -55,12 +55,14 @@ class Manual:
         exits: exit codes and what they mean.
         files: what is read and written.
         environment: variables that are obeyed.
+        sections: further sections, by their title.
     """
 
     examples: Rows
     exits: Rows
     files: Rows = ()
     environment: Rows = ()
+    sections: tuple[tuple[str, Rows], ...] = ()
 
 
 MANUALS = {
@@ -229,15 +231,71 @@ MANUALS = {
     ),
     "coverage": Manual(
         examples=(
-            ("imagegate coverage --recipes 'recipes/*'", "a project with a Dockerfile of its own"),
+            ("imagegate coverage --discover", "write a first coverage.toml"),
+            ("imagegate coverage", "everything that coverage.toml lists"),
+            ("imagegate coverage runtime --strict", "one of its builds, notes fail too"),
+            ("imagegate coverage --recipes 'recipes/*'", "the Dockerfile here, without a file"),
             ("imagegate coverage --recipes 'recipes/*' --fix", "write the missing lines"),
+            (
+                "imagegate coverage -f Dockerfile --recipes 'ex/*.jinja' --expect ex=/opt/templates",
+                "files, and where they have to be",
+            ),
+            ("sed s/a/b/ Dockerfile | imagegate coverage -f - --recipes .", "from standard input"),
             ("imagegate coverage --list-context", "what is sent to the builder"),
         ),
-        exits=(("0", "every asset ends in the image"), ("1", "one does not"), _USAGE),
+        sections=(
+            (
+                "Patterns, of --recipes and `assets`",
+                (
+                    ("models.json", "one file"),
+                    ("recipes/*", "each folder in recipes/, with all its files"),
+                    ("examples/*.jinja", "files; * and ? stay inside one name, [ab] is one of two"),
+                    ("recipes/**", "every file below recipes/, at any depth"),
+                    ("**/chat_template.jinja", "at any depth"),
+                    ("conf/{a,b}.yaml", "alternatives"),
+                    (".", "the whole context"),
+                ),
+            ),
+            (
+                "Expectations, of --expect and `expect`",
+                (
+                    ("recipes=/opt/recipes", "what is below recipes/ is below /opt/recipes"),
+                    ("recipes/{model}=/opt/{model}/r", "{model} stands for part of the path"),
+                    ("models.json=/etc/m.json", "the file itself"),
+                    ("models.json=/etc/", "into a folder"),
+                    ("examples/*.jinja=/opt/t", "what a wildcard names keeps its name"),
+                ),
+            ),
+            (
+                "Keys of coverage.toml; [defaults] takes all but the first two",
+                (
+                    ("[[build]]", "one or more Dockerfiles that are built alike"),
+                    ("name, dockerfile", "for reports; patterns of Dockerfiles"),
+                    ("context", "relative to the file; {folder} is the Dockerfile's own folder"),
+                    ("assets, expect", 'as above; expect is a table, "SRC" = "DST"'),
+                    ("target", "a stage, or several"),
+                    ("build_args, build_args_complete", "values; true: there are no others"),
+                    ("matrix", 'a table such as { PYTHON = ["3.11", "3.12"] }: all combinations'),
+                    ("platforms, builders", "lists; see --platform and --builder"),
+                    ("build_contexts", "named contexts, a table"),
+                    ("run_keeps, strict", "as the options"),
+                    ("[[bake]] file, targets", "as `docker buildx bake --print` describes them"),
+                    ("[[compose]] file, services", "as `docker compose config` describes them"),
+                ),
+            ),
+        ),
+        exits=(
+            ("0", "every asset ends up in the image; notes are said"),
+            ("1", "one does not, or it is not known"),
+            ("2", "a file, a pattern or a build cannot be used; the other builds are judged"),
+            ("3", "buildx or compose is needed and not there"),
+        ),
         files=(
+            ("coverage.toml", "what to judge; or [tool.imagegate.coverage] in pyproject.toml"),
             ("Dockerfile", "what is judged"),
             ("Dockerfile.dockerignore, .dockerignore", "what keeps files from the builder"),
         ),
+        environment=(_SUMMARY,),
     ),
     "node": Manual(
         examples=(("imagegate node facts", "this host, in a few lines"),),
@@ -378,6 +436,8 @@ def _write_manual(ctx: click.Context, formatter: click.HelpFormatter) -> None:
             formatter.write(f"{' ' * formatter.current_indent}$ {line}\n")
             with formatter.indentation(), formatter.indentation():
                 formatter.write_text(what)
+    for title, rows in manual.sections:
+        write_section(formatter, title, rows)
     write_section(formatter, "Exit codes", manual.exits)
     write_section(formatter, "Files", manual.files)
     write_section(formatter, "Environment", manual.environment)

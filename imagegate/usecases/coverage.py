@@ -50,7 +50,7 @@ class Answer:
         """Exit code of this answer alone."""
         if self.report is None:
             return self.error.exit_code if self.error is not None else ImagegateError.exit_code
-        return 0 if self.report.covered else 1
+        return 0 if self.report.passes(strict=self.strict) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -277,7 +277,7 @@ def _asset(
             path=path,
             folder=path.rpartition("/")[0] if single else unit.real,
             tail=tail,
-            group=pattern.written,
+            group=_group(pattern, tail),
             single=single,
             missing=_NOT_INITIALISED if submodule else "",
             tracked=tracked,
@@ -285,6 +285,13 @@ def _asset(
             pointer=is_pointer(context, path),
         ),
     )
+
+
+def _group(pattern: Pattern, tail: str) -> str:
+    """Name what goes to one place; the parts of a whole context may each go to their own."""
+    if pattern.head or pattern.parts:
+        return pattern.written
+    return f"{pattern.written} {tail.partition('/')[0]}"
 
 
 def _model(pattern: Pattern, unit: _Unit, tail: str, *, single: bool) -> str:
