@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -54,6 +56,11 @@ _EXITS = (
 )
 
 
+# set to anything, an unexpected error shows where it came from
+_TRACEBACK = "IMAGEGATE_TRACEBACK"
+_ENVIRONMENT = ((_TRACEBACK, "set to anything: show where an unexpected error comes from"),)
+
+
 class _LazyGroup(click.Group):
     """A group whose commands live in modules of their own."""
 
@@ -73,6 +80,7 @@ class _LazyGroup(click.Group):
 
     def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_section(formatter, "Exit codes", _EXITS)
+        write_section(formatter, "Environment", _ENVIRONMENT)
         write_section(formatter, "Completion, in the shell's start file", COMPLETION)
 
     def resolve_command(
@@ -102,6 +110,10 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a file's name need not be text; what cannot be written is written as an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = cli.main(list(arguments), prog_name="imagegate", standalone_mode=False)
     except click.ClickException as error:
@@ -123,5 +135,16 @@ def run(arguments: Sequence[str]) -> int:
         name = f"`{error.filename}`: " if error.filename else ""
         message = f"{name}{(error.strerror or str(error)).lower()}"
         click.echo(f"imagegate: {shown_lines(message)}", err=True)
+        return 3
+    except Exception as error:  # noqa: BLE001 - exit code 1 would say that something was judged
+        if os.environ.get(_TRACEBACK):
+            traceback.print_exc()
+        said = " ".join(str(error).split())[:200]
+        click.echo(f"imagegate: unexpected {type(error).__name__}: {said!a}", err=True)
+        click.echo(
+            "hint: this is a fault of imagegate's, and no verdict; please report it to the project, "
+            f"with what `{_TRACEBACK}=1` shows",
+            err=True,
+        )
         return 3
     return result if isinstance(result, int) else 0

@@ -245,7 +245,7 @@ MANUALS = {
         ),
         sections=(
             (
-                "Patterns, of --recipes and `assets`",
+                "Patterns, of --recipes and --exclude",
                 (
                     ("models.json", "one file"),
                     ("recipes/*", "each folder in recipes/, with all its files"),
