@@ -7,10 +7,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError, UsageError
-from imagegate.lock import CONTENTS, decode_lock
+from imagegate.lock import CONTENTS, LOCK_FILES, decode_lock
 from imagegate.lock.sealed import seal, unseal
 from imagegate.recipe import RECIPE_NAME
 from imagegate.workspace.atomic import write_file, write_folder
+from imagegate.workspace.ownership import foreign_in_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,11 @@ def rename_recipe(workspace: Workspace, old: str, new: str) -> tuple[str, ...]:
             raise UsageError(f"`{workspace.relative(taken)}` exists")
     done = []
     if workspace.lock_folder(old).is_dir():
-        write_folder(workspace.lock_folder(new), _renamed(workspace, old, new))
+        write_folder(
+            workspace.lock_folder(new),
+            _renamed(workspace, old, new),
+            foreign_in_lock(LOCK_FILES, CONTENTS),
+        )
         done.append(f"locks/{old} -> locks/{new}")
     (images / old).rename(images / new)
     done.append(f"images/{old} -> images/{new}")
