@@ -37,6 +37,10 @@ COMMANDS = {
     "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
     "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
+    "overview": (
+        "imagegate.cli.overview",
+        "Show all images at a glance: what is live, on which base, with which pins.",
+    ),
     "admission": (
         "imagegate.cli.admission",
         "Print a policy that lets only judged images run in a cluster.",

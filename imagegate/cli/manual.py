@@ -375,6 +375,15 @@ MANUALS = {
         exits=(("0", "written"), ("2", "a file exists; a key is never replaced")),
         files=(("PREFIX.key", "the private key, mode 0600"), ("PREFIX.pub", "the public key")),
     ),
+    "overview": Manual(
+        examples=(
+            ("imagegate overview", "images grouped by base and pins"),
+            ("imagegate overview --details --drift", "a line each, with what registries say"),
+            ("imagegate overview --html images.html", "a page besides"),
+        ),
+        exits=(("0", "shown, whatever the images' states are"), _USAGE),
+        files=(*_WORKSPACE, ("profiles/", "what is published, and the stored verdicts")),
+    ),
     "admission": Manual(
         examples=(
             ("imagegate admission kyverno glm --key k.pub", "with Kyverno"),
