@@ -13,16 +13,22 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.oci.documents import canonical_json
 from imagegate.recipe import ENV_NAME, PLAIN_VALUE
+from imagegate.recipe.serve import ServeSection
 from imagegate.workspace.atomic import write_file
+from imagegate.workspace.exclusive import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 # how many states the history keeps
 _HISTORY = 50
+# seconds to wait for others who publish; each takes a few milliseconds
+_PATIENCE = 60.0
 
 
 class PublishedState(BaseModel):
@@ -31,6 +37,8 @@ class PublishedState(BaseModel):
     Attributes:
         env: the variables of the ``.env`` file.
         settings: what cannot be written there.
+        repository: the registry and repository that the image was published in.
+        serve: what is started and with what, where the recipe says so.
         verdict: digest of the verdict's JSON, which lies under ``verdicts/``.
         promoted_at: when it was published, RFC 3339 in UTC.
         promoted_by: who published it.
@@ -42,11 +50,23 @@ class PublishedState(BaseModel):
 
     env: dict[str, str]
     settings: dict[str, str | int | float | bool | list[str]]
+    repository: str = ""
+    serve: ServeSection | None = None
     verdict: str
     promoted_at: str
     promoted_by: str
     why: str = ""
     rollback: bool = False
+
+
+class Retirement(BaseModel):
+    """When a profile ended, by whom and why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    retired_at: str
+    retired_by: str
+    why: str = ""
 
 
 class _History(BaseModel):
@@ -55,6 +75,7 @@ class _History(BaseModel):
     schema_name: str = Field(default="imagegate-profile-1", alias="schema")
     profile: str
     states: tuple[PublishedState, ...] = ()
+    retired: Retirement | None = None
 
 
 class ProfileStore:
@@ -93,10 +114,11 @@ class ProfileStore:
         try:
             verdicts = self._folder / "verdicts"
             verdicts.mkdir(parents=True, exist_ok=True)
-            write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
+            with self._alone():
+                write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
+                self._replace(name, state)
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
-        self._replace(name, state)
         return env
 
     def rollback(self, name: str, *, at: str, by: str, why: str = "") -> PublishedState:
@@ -114,21 +136,62 @@ class ProfileStore:
         Raises:
             ProfileError: there is no such profile, no state before, or it cannot be written.
         """
-        before = _before(self._published(name))
-        if before is None:
-            raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
-        again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
-        self._replace(name, before.model_copy(update=again))
+        self._published(name)
+        with self._alone():
+            before = _before(self._published(name))
+            if before is None:
+                raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
+            again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
+            self._replace(name, before.model_copy(update=again))
         return before
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Hold the folder: history and file are read, and written after what was read."""
+        return exclusive(self._folder, "a profile of this folder", patience=_PATIENCE)
+
+    def retire(self, name: str, *, at: str, by: str, why: str = "") -> Path:
+        """End a profile: its ``.env`` is taken away, its history stays.
+
+        Args:
+            name: the profile.
+            at: when, RFC 3339 in UTC.
+            by: who.
+            why: their reason in one line.
+
+        Returns:
+            The file that is gone.
+
+        Raises:
+            ProfileError: there is no such profile, or it cannot be written.
+        """
+        self._published(name)
+        _require_one_line(why, by)
+        env = self._env(name)
+        retired = Retirement(retired_at=at, retired_by=by, why=why)
+        try:
+            with self._alone():
+                changes = {"states": self._published(name), "retired": retired}
+                # the history first: a crash in between leaves a profile that still holds
+                self._write_history(name, self._history(name).model_copy(update=changes))
+                env.unlink()
+        except OSError as error:
+            raise ProfileError(f"cannot retire `{env}`: {error.strerror}") from error
+        return env
+
+    def names(self) -> tuple[str, ...]:
+        """Name every published profile, in order."""
+        return tuple(sorted(path.stem for path in self._folder.glob("*.env")))
 
     def _replace(self, name: str, state: PublishedState) -> None:
         """Write the history, then the file that counts."""
         _require_writable(state)
         env = self._env(name)
         history = self._history(name)
-        states = (state, *self._reached(name, history.states))[:_HISTORY]
+        before = history.states if history.retired else self._reached(name, history.states)
+        states = (state, *before)[:_HISTORY]
         try:
-            self._write_history(name, history.model_copy(update={"states": states}))
+            changes = {"states": states, "retired": None}
+            self._write_history(name, history.model_copy(update=changes))
             write_file(env, encode_env(state.env))
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
@@ -136,7 +199,7 @@ class ProfileStore:
     def _reached(self, name: str, states: tuple[PublishedState, ...]) -> tuple[PublishedState, ...]:
         """Leave out the newest states if they never reached the file: nobody has seen them."""
         try:
-            text = self._env(name).read_bytes()
+            text = read_regular(self._env(name))
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -151,8 +214,15 @@ class ProfileStore:
         """Return the current state and those before it."""
         env = self._env(name)
         try:
-            text = env.read_bytes()
+            text = read_regular(env)
         except FileNotFoundError as error:
+            retired = self._history(name).retired
+            if retired is not None:
+                raise ProfileError(
+                    f"the profile `{name}` was retired at {retired.retired_at} by "
+                    f"{retired.retired_by}: {retired.why or 'no reason given'}",
+                    hint=f"to publish it again, run `imagegate promote {name}`",
+                ) from error
             raise ProfileError(
                 f"there is no profile `{name}`: `{env}` does not exist",
                 hint=f"run `imagegate promote {name}`",
@@ -171,7 +241,7 @@ class ProfileStore:
     def _history(self, name: str) -> _History:
         path = self._folder / f"{name}.json"
         try:
-            return _History.model_validate_json(path.read_bytes())
+            return _History.model_validate_json(read_regular(path))
         except FileNotFoundError:
             return _History.model_validate({"schema": "imagegate-profile-1", "profile": name})
         except (OSError, ValidationError) as error:
@@ -180,7 +250,7 @@ class ProfileStore:
             ) from error
 
     def _write_history(self, name: str, history: _History) -> None:
-        content = canonical_json(history.model_dump(mode="json", by_alias=True))
+        content = canonical_json(history.model_dump(mode="json", by_alias=True, exclude_none=True))
         write_file(self._folder / f"{name}.json", content)
 
     def _env(self, name: str) -> Path:
@@ -212,7 +282,11 @@ def _require_writable(state: PublishedState) -> None:
         ProfileError: a value, the person or the reason is such.
     """
     encode_env(state.env)
-    for what, text in (("reason", state.why), ("person", state.promoted_by)):
+    _require_one_line(state.why, state.promoted_by)
+
+
+def _require_one_line(why: str, by: str) -> None:
+    for what, text in (("reason", why), ("person", by)):
         if not text.isprintable():
             raise ProfileError(
                 f"the {what} {text!r} is not one printable line", hint="write one line of text"

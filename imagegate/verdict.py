@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
     from imagegate.oci.digest import Digest
@@ -71,13 +71,15 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where in an image something was found.
+    """Where in an image, or in a file of the repository, something was found.
 
     Attributes:
         path: the path in the image, ``""`` where the finding is about no path.
         layer: the layer's number from the bottom, 0 where it is about no layer.
         layer_digest: the layer's blob digest, or its diff id where there is no manifest.
         step: the history's text of the step that made the layer.
+        file: a file of the repository, ``""`` where it is not about one.
+        line: its line, from 1; 0 where it is about no line.
         content: what stands at the path, in one line: kind, mode, owner, hash or target. It makes
             the finding's digest and is not shown.
         owner: the distribution or package that it belongs to, where there is one; not shown.
@@ -87,6 +89,8 @@ class Place:
     layer: int = 0
     layer_digest: str = ""
     step: str = ""
+    file: str = ""
+    line: int = 0
     content: str = field(default="", compare=False, repr=False)
     owner: str = field(default="", compare=False, repr=False)
 
@@ -258,6 +262,8 @@ class ImageVerdict(Verdict):
         lock: digest of the lock.
         cost: what was read.
         policy: digest of what the recipe says of judging; ``None`` where nobody asked.
+        image_id: digest of the config, by which engines without a registry know the image.
+        pins: what the bytes say of the versions that launchers are told, by variable.
     """
 
     kind: ClassVar[str] = "image"
@@ -271,6 +277,8 @@ class ImageVerdict(Verdict):
     lock: Digest
     cost: Cost
     policy: Digest | None = None
+    image_id: Digest | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recipe(self) -> str:
@@ -312,12 +320,14 @@ class ImageVerdict(Verdict):
             "recipe": self.subject,
             "image": {
                 "digest": None if self.image is None else str(self.image),
+                "id": None if self.image_id is None else str(self.image_id),
                 "location": self.location,
                 "platform": self.platform,
             },
             "base": None if self.base is None else str(self.base),
             "lock": str(self.lock),
             "policy": None if self.policy is None else str(self.policy),
+            "pins": dict(self.pins),
             "cost": asdict(self.cost),
         }
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from imagegate.attestation.sbom import wheel_purl
+from imagegate.attestation.components import wheel_purl
 from imagegate.attestation.statement import (
     PROVENANCE_TYPE,
     TOOL,

@@ -26,6 +26,7 @@ SUMMARY_TYPE = "https://slsa.dev/verification_summary/v1"
 PROVENANCE_TYPE = "https://slsa.dev/provenance/v1"
 TEST_RESULT_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 SBOM_TYPE = "https://cyclonedx.org/bom"
+SPDX_TYPE = "https://spdx.dev/Document"
 SIGNATURE_TYPE = "https://sigstore.dev/cosign/sign/v1"
 
 # who writes these statements; a package URL is a URI, and it names what can be installed

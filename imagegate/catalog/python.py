@@ -81,6 +81,8 @@ CONTENTS = (
 )
 
 
+# compiled Python; the older form of optimised code is no longer read, and still compiled Python
+COMPILED = (".pyc", ".pyo")
 _BYTECODE = re.compile(
     r"(?P<folder>(?:.*/)?)__pycache__/(?P<stem>[^/]+?)\.[^/.]+-\d+(?:\.opt-\d)?\.pyc"
 )

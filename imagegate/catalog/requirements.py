@@ -122,6 +122,35 @@ def broken_requirements(
     return tuple(sorted(set(broken)))
 
 
+def in_use(
+    distributions: Mapping[str, Distribution],
+    environment: Mapping[str, str],
+    requested: Iterable[str] = (),
+) -> dict[str, tuple[str, ...]]:
+    """Say which of the installed distributions each of them needs, by normalised name.
+
+    Args:
+        distributions: what is installed, by normalised name.
+        environment: values of the markers.
+        requested: requirement lines that ask for extras.
+    """
+    extras = _extras(distributions, environment, requested)
+    needed: dict[str, tuple[str, ...]] = {}
+    for name, pin in distributions.items():
+        requirements = filter(None, map(parse, pin.requires))
+        needed[name] = tuple(
+            sorted(
+                {
+                    canonicalize_name(requirement.name)
+                    for requirement in requirements
+                    if applies(requirement, environment, extras[name])
+                }
+                & distributions.keys()
+            )
+        )
+    return needed
+
+
 @lru_cache(maxsize=8192)
 def parse(line: str) -> Requirement | None:
     """Read a requirement line (PEP 508), ``None`` where it is none.

@@ -15,11 +15,11 @@ from imagegate.facts import Interpreter, StartupFile
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from imagegate.catalog.collect import Collector
     from imagegate.facts import SiteDirectory
-    from imagegate.rootfs import FileTree, Node
+    from imagegate.rootfs import Node
 
 _PTH = re.compile(r"(?:.*/)?[^/]*\.pth")
 # read instead of all other rules by an interpreter beside which it lies (getpath.py, since 3.11)
@@ -194,80 +194,4 @@ def _owner(site: str, prefixes: Sequence[str]) -> str | None:
         lead = f"{prefix}/" if prefix else ""
         if re.fullmatch(rf"{re.escape(lead)}lib(?:64)?/python[^/]+/(?:site|dist)-packages", site):
             return prefix
-    return None
-
-
-def module_path(
-    tree: FileTree,
-    pythonpath: str,
-    sites: Sequence[str],
-    python: str,
-    startup: Iterable[StartupFile] = (),
-) -> tuple[str, ...]:
-    """Return the folders of ``sys.path`` in order, as far as files tell (module ``site``).
-
-    First the folders of ``PYTHONPATH``, then the standard library, then each site directory with
-    the folders that its ``.pth`` files name.
-    """
-    inserted: dict[str, list[str]] = {}
-    for file in startup:
-        site = posixpath.dirname(file.path)
-        inserted.setdefault(site, []).extend(
-            posixpath.normpath(posixpath.join("/", site, line)).lstrip("/") for line in file.inserts
-        )
-    order = [entry.strip("/") for entry in pythonpath.split(":") if entry.startswith("/")]
-    order += _standard_library(tree, sites, python)
-    for site in sites:
-        order.append(site)
-        order += inserted.get(site, [])
-    return tuple(dict.fromkeys(tree.resolve(folder) or folder for folder in order))
-
-
-def _standard_library(tree: FileTree, sites: Sequence[str], python: str) -> list[str]:
-    parents = [posixpath.dirname(site) for site in sites]
-    candidates = dict.fromkeys(
-        [*parents, f"usr/lib/python{python}", f"usr/local/lib/python{python}"]
-    )
-    return [folder for folder in candidates if tree.get(f"{folder}/os.py") is not None]
-
-
-_MODULE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\.(?:cpython-|abi3)[^/]*)?\.(?:py|so)")
-
-
-def importable(tree: FileTree, folder: str) -> dict[str, str]:
-    """Name the modules that can be imported from a folder, each with the path that makes it one.
-
-    A folder without ``__init__`` is a namespace portion (PEP 420): it shadows nothing.
-    """
-    found: dict[str, str] = {}
-    prefix = f"{folder}/" if folder else ""
-    for node in tree.under(folder):
-        name, slash, rest = node.path[len(prefix) :].partition("/")
-        if not slash and node.kind is not Kind.DIRECTORY:
-            match = _MODULE.fullmatch(name)
-            if match is not None:
-                found.setdefault(match["name"], node.path)
-        elif rest == "__init__.py" and name.isidentifier():
-            found[name] = node.path
-    return found
-
-
-def modules_of(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the names of modules that paths relative to a folder of ``sys.path`` make importable."""
-    for path in paths:
-        name, _, _ = path.partition("/")
-        match = _MODULE.fullmatch(name)
-        if match is not None or name.isidentifier():
-            yield match["name"] if match else name
-
-
-def module_at(tree: FileTree, folder: str, module: str) -> str | None:
-    """Return the path that makes a module importable from a folder, ``None`` where nothing does.
-
-    The order is that of Python's path finder: packages, extension modules, sources.
-    """
-    lead = f"{folder}/{module}" if folder else module
-    for path in (f"{lead}/__init__.py", f"{lead}.abi3.so", f"{lead}.so", f"{lead}.py"):
-        if tree.get(path) is not None:
-            return path
     return None

@@ -219,12 +219,19 @@ COMPILERS = (
 # what Python obeys because of its name or its folder
 PYTHON = (
     _place(
+        "bytecode",
+        "compiled Python, which runs in the place of its source",
+        r"(?:.*/)?__pycache__/[^/]+\.pyc",
+        "__pycache__/",
+    ),
+    _place(
         "python-start",
         "a file that Python obeys at its start",
-        r".*\.pth|.*\._pth|(?:.*/)?pyvenv\.cfg"
+        r".*\.pth|.*\._pth|(?:.*/)?(?:pyvenv\.cfg|pybuilddir\.txt)"
         r"|(?:.*/)?(?:site|user)customize(?:/__init__)?(?:\.pyc?|(?:\.[\w-]+)?\.so)",
         "pth",
         "pyvenv.cfg",
+        "pybuilddir.txt",
         "customize",
     ),
     _place(
@@ -240,13 +247,6 @@ PYTHON = (
         r"(?:.*/)?[^/]+\.(?:dist-info|egg-info|egg|egg-link)(?:/.*)?",
         ".dist-info",
         ".egg",
-    ),
-    _place(
-        "bytecode",
-        "compiled Python, which runs in the place of its source",
-        r".+\.py[co]",
-        ".pyc",
-        ".pyo",
     ),
 )
 

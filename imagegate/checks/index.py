@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from imagegate.checks.coverage import CHECKS as COVERAGE
 from imagegate.checks.image import CHECKS as IMAGE
 from imagegate.checks.image.probe import PROBE
+from imagegate.checks.launch import CHECKS as LAUNCH
 
 if TYPE_CHECKING:
     from imagegate.checks.check import Check
 
-EVERY: tuple[Check[Any], ...] = (*IMAGE, PROBE)
+EVERY: tuple[Check[Any], ...] = (*IMAGE, PROBE, *COVERAGE, *LAUNCH)
 
 
 def find(identifier: str) -> Check[Any] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +14,7 @@ import click
 from imagegate import __version__
 from imagegate.cli.manual import COMPLETION, INTERRUPTED, write_section
 from imagegate.errors import ImagegateError
+from imagegate.foreign import shown_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +36,13 @@ COMMANDS = {
         "Say where each model's assets end in an image, without building it.",
     ),
     "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
+    "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
+    "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
+    "overview": (
+        "imagegate.cli.overview",
+        "Show all images at a glance: what is live, on which base, with which pins.",
+    ),
     "admission": (
         "imagegate.cli.admission",
         "Print a policy that lets only judged images run in a cluster.",
@@ -50,6 +59,11 @@ _EXITS = (
     ("3", "could not judge: a blob, a lock or the network failed"),
     INTERRUPTED,
 )
+
+
+# set to anything, an unexpected error shows where it came from
+_TRACEBACK = "IMAGEGATE_TRACEBACK"
+_ENVIRONMENT = ((_TRACEBACK, "set to anything: show where an unexpected error comes from"),)
 
 
 class _LazyGroup(click.Group):
@@ -71,6 +85,7 @@ class _LazyGroup(click.Group):
 
     def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_section(formatter, "Exit codes", _EXITS)
+        write_section(formatter, "Environment", _ENVIRONMENT)
         write_section(formatter, "Completion, in the shell's start file", COMPLETION)
 
     def resolve_command(
@@ -100,6 +115,10 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a file's name need not be text; what cannot be written is written as an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = cli.main(list(arguments), prog_name="imagegate", standalone_mode=False)
     except click.ClickException as error:
@@ -109,9 +128,9 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("imagegate: interrupted", err=True)
         return EXIT_INTERRUPTED
     except ImagegateError as error:
-        click.echo(f"imagegate: {error.message}", err=True)
+        click.echo(f"imagegate: {shown_lines(error.message)}", err=True)
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            click.echo(f"hint: {shown_lines(error.hint)}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # whoever read standard output has gone; nothing can be said to it any more
@@ -119,6 +138,18 @@ def run(arguments: Sequence[str]) -> int:
         return 3
     except OSError as error:
         name = f"`{error.filename}`: " if error.filename else ""
-        click.echo(f"imagegate: {name}{(error.strerror or str(error)).lower()}", err=True)
+        message = f"{name}{(error.strerror or str(error)).lower()}"
+        click.echo(f"imagegate: {shown_lines(message)}", err=True)
+        return 3
+    except Exception as error:  # noqa: BLE001 - exit code 1 would say that something was judged
+        if os.environ.get(_TRACEBACK):
+            traceback.print_exc()
+        said = " ".join(str(error).split())[:200]
+        click.echo(f"imagegate: unexpected {type(error).__name__}: {said!a}", err=True)
+        click.echo(
+            "hint: this is a fault of imagegate's, and no verdict; please report it to the project, "
+            f"with what `{_TRACEBACK}=1` shows",
+            err=True,
+        )
         return 3
     return result if isinstance(result, int) else 0

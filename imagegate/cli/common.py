@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import sys
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from imagegate.foreign import shown_lines
+from imagegate.localfiles import read_regular
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from imagegate.usecases.transfer import Moved
     from imagegate.workspace import Workspace
 
+# hours of a century
+_LONGEST_AGE = 876_600.0
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
@@ -49,7 +55,7 @@ def read_key(key: Path, passphrase_file: Path | None) -> Signer:
 
     passphrase = None
     if passphrase_file is not None:
-        passphrase = passphrase_file.read_bytes().partition(b"\n")[0].rstrip(b"\r")
+        passphrase = read_regular(passphrase_file).partition(b"\n")[0].rstrip(b"\r")
     return read_signer(key, passphrase=passphrase)
 
 
@@ -65,12 +71,20 @@ def attested_options(command: _Command) -> _Command:
     max_age = click.option(
         "--max-age",
         metavar="HOURS",
-        type=click.FloatRange(min=0),
+        type=click.FloatRange(min=0, max=_LONGEST_AGE),
+        callback=_number,
         default=168.0,
         show_default=True,
         help="How old a stored verdict may be.",
     )
     return attested(max_age(command))
+
+
+def _number(_ctx: click.Context, _parameter: click.Parameter, value: float) -> float:
+    """Refuse ``nan``, which is neither too small nor too large."""
+    if value != value:  # noqa: PLR0124 - IEEE 754: a NaN differs from itself
+        raise click.BadParameter("nan is not a number of hours.")
+    return value
 
 
 def insecure_option(command: _Command) -> _Command:
@@ -171,6 +185,13 @@ def invocation(
     )
 
 
+def person() -> str:
+    """Say who publishes: the account that started the workflow, or the user of this machine."""
+    if os.environ.get("GITHUB_ACTIONS") == "true" and os.environ.get("GITHUB_ACTOR"):
+        return os.environ["GITHUB_ACTOR"]
+    return getpass.getuser()
+
+
 def reporter() -> Reporter:
     """Return progress bars on a terminal, plain lines elsewhere."""
     return _Bars() if sys.stderr.isatty() else _Lines()
@@ -180,7 +201,7 @@ class _Lines:
     """Remarks as lines; no progress."""
 
     def say(self, text: str, /) -> None:
-        click.echo(text, err=True)
+        click.echo(shown_lines(text), err=True)
 
     @contextmanager
     def task(self, _title: str, _total: int | None) -> Iterator[Task]:
@@ -196,7 +217,7 @@ class _Bars:
     """Bytes, rate and time left on standard error."""
 
     def say(self, text: str, /) -> None:
-        click.echo(text, err=True)
+        click.echo(shown_lines(text), err=True)
 
     @contextmanager
     def task(self, title: str, total: int | None) -> Iterator[Task]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imagegate.cli.common import write_summary
 from imagegate.cli.manual import Command
 from imagegate.errors import UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from imagegate.usecases.covering.wanted import Refused, Wanted
 
-_FORMATS = ("text", "json", "github")
+_FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
 
 
 @click.command(name="coverage", cls=Command)
@@ -53,6 +54,12 @@ _FORMATS = ("text", "json", "github")
     help="What has to be in the image, relative to the context (repeatable): files, folders and "
     "globs, e.g. 'recipes/*', 'examples/*.jinja', models.json, 'conf/{a,b}.yaml', 'recipes/**', "
     "`.` for everything. See below.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="What of it is not wanted in the image (repeatable).",
 )
 @click.option(
     "--expect",
@@ -166,7 +173,7 @@ class _Given:
         return bool(
             self._said
             & {
-                "dockerfiles", "context", "recipes", "expects", "target", "build_args",
+                "dockerfiles", "context", "recipes", "exclude", "expects", "target", "build_args",
                 "build_contexts", "run_keeps",
             }
         )  # fmt: skip
@@ -243,6 +250,7 @@ class _Given:
                 label=STANDARD_INPUT,
                 context=context,
                 assets=self.texts("recipes"),
+                exclude=self.texts("exclude"),
                 expects=self.texts("expects"),
                 target=self.text("target"),
                 build_args=_build_args(self.texts("build_args")),
@@ -283,6 +291,8 @@ def _judge(given: _Given) -> int:
     from imagegate.usecases.covering.told import render
 
     click.echo(render(answers, given.text("format_") or "text"), nl=False)
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        write_summary(render(answers, "markdown"))
     remarks = [f"note: {note}" for answer in answers for note in answer.notes]
     reports = [answer.report for answer in answers if answer.report is not None]
     if not given.flag("fix") and any(report.edits for report in reports):
@@ -292,6 +302,8 @@ def _judge(given: _Given) -> int:
             "hint: copy behind the line that leaves it open, or vouch with `--run-keeps PATH` "
             "for a path that no RUN changes"
         )
+    if any(answer.exit_code and answer.report and answer.report.covered for answer in answers):
+        remarks.append("hint: `--strict` fails on assets that are covered with a note")
     for remark in dict.fromkeys(remarks):
         click.echo(remark, err=True)
     return max(answer.exit_code for answer in answers)

@@ -27,6 +27,18 @@ _CACHE: Rows = (
 )
 _DOCKER = ("DOCKER_HOST", "the daemon that is asked; docker's current context without it")
 _SUMMARY = ("GITHUB_STEP_SUMMARY", "set by GitHub Actions: the job's summary gets the report too")
+_FACTS: Rows = (("0", "printed"), _USAGE, ("3", "the host was not reached or gave no facts"))
+_LAUNCHED: Rows = (
+    ("0", "everything is as it was judged"),
+    ("1", "something is not; each finding names the node"),
+    ("2", "no profile is named, or there is none of that name"),
+    ("3", "a node gave no facts, or something needed could not be seen"),
+)
+_PROFILE_FILES: Rows = (
+    ("profiles/NAME.env", "what was published"),
+    ("profiles/NAME.json", "what is started, from `[serve]`"),
+    ("profiles/NAME.probe.json", "what a good start took, if `launch probe` stored it"),
+)
 _JUDGED = ("3", "could not judge: a blob, a lock or the network failed")
 
 
@@ -39,12 +51,14 @@ class Manual:
         exits: exit codes and what they mean.
         files: what is read and written.
         environment: variables that are obeyed.
+        sections: further sections, by their title.
     """
 
     examples: Rows
     exits: Rows
     files: Rows = ()
     environment: Rows = ()
+    sections: tuple[tuple[str, Rows], ...] = ()
 
 
 MANUALS = {
@@ -150,15 +164,96 @@ MANUALS = {
     ),
     "coverage": Manual(
         examples=(
-            ("imagegate coverage --recipes 'recipes/*'", "a project with a Dockerfile of its own"),
+            ("imagegate coverage --discover", "write a first coverage.toml"),
+            ("imagegate coverage", "everything that coverage.toml lists"),
+            ("imagegate coverage runtime --strict", "one of its builds, notes fail too"),
+            ("imagegate coverage --recipes 'recipes/*'", "the Dockerfile here, without a file"),
             ("imagegate coverage --recipes 'recipes/*' --fix", "write the missing lines"),
+            (
+                "imagegate coverage -f Dockerfile --recipes 'ex/*.jinja' --expect ex=/opt/templates",
+                "files, and where they have to be",
+            ),
+            ("sed s/a/b/ Dockerfile | imagegate coverage -f - --recipes .", "from standard input"),
             ("imagegate coverage --list-context", "what is sent to the builder"),
         ),
-        exits=(("0", "every asset ends in the image"), ("1", "one does not"), _USAGE),
+        sections=(
+            (
+                "Patterns, of --recipes and --exclude",
+                (
+                    ("models.json", "one file"),
+                    ("recipes/*", "each folder in recipes/, with all its files"),
+                    ("examples/*.jinja", "files; * and ? stay inside one name, [ab] is one of two"),
+                    ("recipes/**", "every file below recipes/, at any depth"),
+                    ("**/chat_template.jinja", "at any depth"),
+                    ("conf/{a,b}.yaml", "alternatives"),
+                    (".", "the whole context"),
+                ),
+            ),
+            (
+                "Expectations, of --expect and `expect`",
+                (
+                    ("recipes=/opt/recipes", "what is below recipes/ is below /opt/recipes"),
+                    ("recipes/{model}=/opt/{model}/r", "{model} stands for part of the path"),
+                    ("models.json=/etc/m.json", "the file itself"),
+                    ("models.json=/etc/", "into a folder"),
+                    ("examples/*.jinja=/opt/t", "what a wildcard names keeps its name"),
+                ),
+            ),
+            (
+                "Keys of coverage.toml; [defaults] takes all but the first two",
+                (
+                    ("[[build]]", "one or more Dockerfiles that are built alike"),
+                    ("name, dockerfile", "for reports; patterns of Dockerfiles"),
+                    ("context", "relative to the file; {folder} is the Dockerfile's own folder"),
+                    ("assets, expect", 'as above; expect is a table, "SRC" = "DST"'),
+                    ("target", "a stage, or several"),
+                    ("build_args, build_args_complete", "values; true: there are no others"),
+                    ("matrix", 'a table such as { PYTHON = ["3.11", "3.12"] }: all combinations'),
+                    ("platforms, builders", "lists; see --platform and --builder"),
+                    ("build_contexts", "named contexts, a table"),
+                    ("run_keeps, strict", "as the options"),
+                    ("[[bake]] file, targets", "as `docker buildx bake --print` describes them"),
+                    ("[[compose]] file, services", "as `docker compose config` describes them"),
+                ),
+            ),
+        ),
+        exits=(
+            ("0", "every asset ends up in the image; notes are said"),
+            ("1", "one does not, or it is not known"),
+            ("2", "a file, a pattern or a build cannot be used; the other builds are judged"),
+            ("3", "buildx or compose is needed and not there"),
+        ),
         files=(
+            ("coverage.toml", "what to judge; or [tool.imagegate.coverage] in pyproject.toml"),
             ("Dockerfile", "what is judged"),
             ("Dockerfile.dockerignore, .dockerignore", "what keeps files from the builder"),
         ),
+        environment=(_SUMMARY,),
+    ),
+    "node": Manual(
+        examples=(("imagegate node facts", "this host, in a few lines"),),
+        exits=_FACTS,
+    ),
+    "node facts": Manual(
+        examples=(
+            ("imagegate node facts --json --weights /models/glm", "the whole document"),
+            ("imagegate node facts --on 'ssh spark-2'", "another host, which needs only Python"),
+        ),
+        exits=_FACTS,
+    ),
+    "launch": Manual(
+        examples=(("imagegate launch check glm --on 'ssh spark-1' --on 'ssh spark-2'", "before"),),
+        exits=_LAUNCHED,
+        files=_PROFILE_FILES,
+    ),
+    "launch check": Manual(
+        examples=(
+            ("imagegate launch check glm --on 'ssh spark-1' --on 'ssh spark-2'", "both hosts"),
+            ("imagegate launch check glm --facts a.json --facts b.json", "from recorded facts"),
+            ("imagegate launch check glm --here --running --variant long", "what runs here"),
+        ),
+        exits=_LAUNCHED,
+        files=_PROFILE_FILES,
     ),
     "profile": Manual(
         examples=(("imagegate profile show glm", "what launchers read"),),
@@ -178,7 +273,8 @@ MANUALS = {
     ),
     "profile check": Manual(
         examples=(
-            ("imagegate profile check glm", "against its verdict and the lock"),
+            ("imagegate profile check glm", "against what was published"),
+            ("imagegate profile check --all", "every profile"),
             ("imagegate profile check glm --node --engine podman", "before a launch on this node"),
         ),
         exits=(
@@ -194,6 +290,16 @@ MANUALS = {
         ),
         environment=(_DOCKER,),
     ),
+    "profile retire": Manual(
+        examples=(
+            ("imagegate profile retire glm --why 'served by glm-next now'", "its history stays"),
+        ),
+        exits=(
+            ("0", "retired"),
+            _USAGE,
+            ("3", "there is no such profile, or it cannot be written"),
+        ),
+    ),
     "keygen": Manual(
         examples=(
             ("imagegate keygen release", "release.key and release.pub"),
@@ -201,6 +307,15 @@ MANUALS = {
         ),
         exits=(("0", "written"), ("2", "a file exists; a key is never replaced")),
         files=(("PREFIX.key", "the private key, mode 0600"), ("PREFIX.pub", "the public key")),
+    ),
+    "overview": Manual(
+        examples=(
+            ("imagegate overview", "images grouped by base and pins"),
+            ("imagegate overview --details --drift", "a line each, with what registries say"),
+            ("imagegate overview --html images.html", "a page besides"),
+        ),
+        exits=(("0", "shown, whatever the images' states are"), _USAGE),
+        files=(*_WORKSPACE, ("profiles/", "what is published, and the stored verdicts")),
     ),
     "admission": Manual(
         examples=(
@@ -263,6 +378,8 @@ def _write_manual(ctx: click.Context, formatter: click.HelpFormatter) -> None:
             formatter.write(f"{' ' * formatter.current_indent}$ {line}\n")
             with formatter.indentation(), formatter.indentation():
                 formatter.write_text(what)
+    for title, rows in manual.sections:
+        write_section(formatter, title, rows)
     write_section(formatter, "Exit codes", manual.exits)
     write_section(formatter, "Files", manual.files)
     write_section(formatter, "Environment", manual.environment)

@@ -8,12 +8,15 @@ import click
 
 from imagegate.cli.common import find_workspace, workspace_option
 from imagegate.cli.manual import Group
+from imagegate.foreign import shown
 from imagegate.usecases.profile import Engine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from imagegate.profile import PublishedState
+    from imagegate.usecases.profile import ProfileFinding
+    from imagegate.workspace import Workspace
 
 
 def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -21,7 +24,7 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     from imagegate.errors import ImagegateError
 
     try:
-        folder = find_workspace(ctx.params.get("workspace")).profiles()
+        folder = _find(ctx.params.get("workspace")).profiles()
     except ImagegateError:
         return []
     return sorted(path.stem for path in folder.glob(f"{incomplete}*.env"))
@@ -48,7 +51,7 @@ def show(name: str, as_json: bool, history: bool, workspace: Path | None) -> int
     from imagegate.profile import encode_env
     from imagegate.usecases.profile import profile_history
 
-    states = profile_history(find_workspace(workspace), name)
+    states = profile_history(_find(workspace), name)
     if as_json:
         documents = [state.model_dump(mode="json") for state in states]
         click.echo(canonical_json(documents if history else documents[0]).decode(), nl=False)
@@ -71,7 +74,8 @@ def _told(state: PublishedState) -> str:
 
 
 @command.command()
-@click.argument("name", shell_complete=_complete)
+@click.argument("names", nargs=-1, shell_complete=_complete)
+@click.option("--all", "every", is_flag=True, help="Check every published profile.")
 @click.option(
     "--node", is_flag=True, help="Compare with the image that this machine's engine holds too."
 )
@@ -83,18 +87,82 @@ def _told(state: PublishedState) -> str:
     help="The engine that `--node` asks.",
 )
 @workspace_option
-def check(name: str, node: bool, engine: Engine, workspace: Path | None) -> int:
-    """Check profile NAME against its verdict, the lock and, with --node, this machine.
+def check(
+    names: tuple[str, ...], every: bool, node: bool, engine: Engine, workspace: Path | None
+) -> int:
+    """Check profiles NAMES against what was published and, with --node, this machine.
+
+    Each measured line is derived again from the stored verdict. A newer lock in the workspace is
+    a note. The folder `profiles` alone is enough.
 
     On each node before a launch: `imagegate profile check NAME --node && …`.
     """
-    from imagegate.usecases.profile import check_profile
+    from imagegate.errors import ImagegateError, UsageError
+    from imagegate.usecases.profile import check_profile, published_names
 
-    found = check_profile(find_workspace(workspace), name, engine=engine if node else None)
-    for finding in found:
-        click.echo(f"{'ok' if finding.holds else 'FAIL':<5}  {finding.what}: {finding.expected}")
-        if not finding.holds:
-            click.echo(f"       expected={finding.expected} found={finding.found}")
-            if finding.hint:
-                click.echo(f"       hint: {finding.hint}")
-    return 0 if all(finding.holds for finding in found) else 1
+    found = _find(workspace)
+    if every == bool(names):
+        raise UsageError("name the profiles to check, or give `--all`")
+    code = 0
+    for name in published_names(found) if every else names:
+        if len(names) != 1:
+            click.echo(name)
+        try:
+            answers = check_profile(found, name, engine=engine if node else None)
+        except ImagegateError as error:
+            # one profile that cannot be judged hides no other
+            if len(names) == 1:
+                raise
+            click.echo(f"{'ERROR':<5}  {shown(error.message)}")
+            code = max(code, error.exit_code)
+            continue
+        for answer in answers:
+            _tell(answer)
+        if not all(answer.holds or answer.noted for answer in answers):
+            code = max(code, 1)
+    return code
+
+
+def _tell(answer: ProfileFinding) -> None:
+    word = "ok" if answer.holds else "note" if answer.noted else "FAIL"
+    click.echo(f"{word:<5}  {answer.what}: {shown(answer.expected)}")
+    if not answer.holds:
+        click.echo(f"       expected={shown(answer.expected)} found={shown(answer.found)}")
+        if answer.hint:
+            click.echo(f"       hint: {shown(answer.hint)}")
+
+
+@command.command()
+@click.argument("name", shell_complete=_complete)
+@click.option("--why", default="", help="The reason, in one line.")
+@workspace_option
+def retire(name: str, why: str, workspace: Path | None) -> int:
+    """End profile NAME: launchers no longer find it; its history stays.
+
+    `imagegate promote` brings it back.
+    """
+    from datetime import UTC, datetime
+
+    from imagegate.cli.common import person
+    from imagegate.usecases.profile import retire_profile
+
+    path = retire_profile(_find(workspace), name, at=datetime.now(UTC), by=person(), why=why)
+    click.echo(f"retired {path}")
+    return 0
+
+
+def _find(chosen: Path | None) -> Workspace:
+    """Return the workspace, or the folder above that has `profiles` and nothing else of one."""
+    from pathlib import Path
+
+    from imagegate.errors import UsageError
+    from imagegate.workspace import Workspace
+
+    try:
+        return find_workspace(chosen)
+    except UsageError:
+        start = (chosen or Path.cwd()).resolve()
+        for folder in (start, *start.parents):
+            if (folder / "profiles").is_dir():
+                return Workspace(folder)
+        raise

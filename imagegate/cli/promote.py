@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from imagegate.cli.common import (
     insecure_option,
     invocation,
     passphrase_option,
+    person,
     read_key,
     workspace_option,
 )
@@ -114,7 +113,7 @@ def command(
         call,
         name,
         image=image,
-        promoted_by=_person(),
+        promoted_by=person(),
         why=why,
         trust=_trust(key, max_age),
         signer=_signer(signing_key, passphrase_file, trust_config, keyless=keyless),
@@ -135,16 +134,9 @@ def _roll_back(workspace: Workspace, name: str, why: str) -> int:
     from imagegate.usecases.attest import timestamp
 
     at = timestamp(datetime.now(UTC))
-    state = ProfileStore(workspace.profiles()).rollback(name, at=at, by=_person(), why=why)
+    state = ProfileStore(workspace.profiles()).rollback(name, at=at, by=person(), why=why)
     click.echo(f"published {state.env['IMAGE']} again, promoted at {state.promoted_at}")
     return 0
-
-
-def _person() -> str:
-    """Say who publishes: the account that started the workflow, or the user of this machine."""
-    if os.environ.get("GITHUB_ACTIONS") == "true" and os.environ.get("GITHUB_ACTOR"):
-        return os.environ["GITHUB_ACTOR"]
-    return getpass.getuser()
 
 
 def _trust(key: Path | None, max_age: float) -> Trust | None:

@@ -35,6 +35,7 @@ REQUIREMENTS = "requirements.txt"
 LAYER = "layer.zst"
 ASSETS = "assets.json"
 OPTIONS = "options.json"
+LOCK_FILES = (CONTENTS, REQUIREMENTS, LAYER, ASSETS, OPTIONS)
 _ALWAYS = frozenset({REQUIREMENTS, LAYER, ASSETS})
 _WHEEL_LINE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+) --hash=sha256:(?P<sha256>[0-9a-f]{64})"

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from imagegate.foreign.credentials import find_credentials
 from imagegate.recipe.patterns import parse_pattern
+from imagegate.recipe.serve import ServeSection
 from imagegate.recipe.values import (
     PLAIN_VALUE,
     AbsolutePath,
@@ -355,6 +356,7 @@ class ImageToml(_Section):
     pins: dict[Text, Text] = Field(default_factory=dict)
     denied: tuple[DeniedEntry, ...] = ()
     toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
+    serve: ServeSection | None = None
     waivers: Annotated[tuple[WaiverEntry, ...], BeforeValidator(_named_exactly)] = ()
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from imagegate.errors import ProfileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from imagegate.facts import Facts
     from imagegate.oci.digest import Digest
 
 PROFILE = "IMAGEGATE_PROFILE"
@@ -183,6 +184,20 @@ class Declared:
 
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
+
+
+def pins_in(facts: Facts) -> dict[str, str]:
+    """Return what the bytes of an image say of the versions that launchers are told."""
+    values = {}
+    for variable, (component, source) in PINS.items():
+        found = {
+            reading.value
+            for reading in facts.native
+            if (reading.component, reading.source) == (component, source)
+        }
+        if len(found) == 1:  # several different copies are no pin that one line could state
+            values[variable] = found.pop()
+    return values
 
 
 def published(measured: Measured, declared: Declared) -> dict[str, str]:

@@ -100,6 +100,7 @@ class _Check(_Section):
 
 class _Image(_Section):
     digest: DigestField | None = Field(json_schema_extra=_DIGEST)
+    id: DigestField | None = Field(json_schema_extra=_DIGEST, description="digest of the config")
     location: str
     platform: str
 
@@ -123,6 +124,7 @@ class VerdictDocument(_Section):
     policy: DigestField | None = Field(
         json_schema_extra=_DIGEST, description="digest of the recipe's pins and waivers"
     )
+    pins: dict[str, str] = Field(description="what the bytes say of versions, by variable")
     cost: _Cost
     skipped: tuple[str, ...] = Field(description="checks that were left out on request")
     checks: tuple[_Check, ...]
@@ -178,6 +180,8 @@ def parse_json_report(content: bytes) -> ImageVerdict:
         cost=Cost(**document.cost.model_dump()),
         skipped=document.skipped,
         policy=document.policy,
+        image_id=document.image.id,
+        pins=document.pins,
     )
     stated = [("verdict", document.verdict == "PASSED", verdict.passed)]
     stated += [

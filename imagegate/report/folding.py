@@ -61,12 +61,15 @@ def fold(findings: Iterable[Finding]) -> tuple[Fold, ...]:
             by_cause.setdefault((cause, finding.place.layer), []).append(finding)
         else:
             alone.setdefault((finding.code, finding.place.layer), []).append(finding)
+    _join_those_of_no_layer(by_cause)
     folds: list[Fold] = []
     groups: dict[tuple[str, int], list[list[Finding]]] = {}
     for (_, layer), found in by_cause.items():
         ordered = sorted(found, key=_rank)
         groups.setdefault((ordered[0].code, layer), []).append(ordered)
     for every in groups.values():
+        # the one on which most hangs is most likely what somebody asked for
+        every.sort(key=len, reverse=True)
         lead, *likewise = [found[0] for found in every]
         others = tuple(finding for found in every for finding in found[1:])
         folds.append(Fold(lead=lead, likewise=tuple(likewise), others=others))
@@ -77,6 +80,14 @@ def fold(findings: Iterable[Finding]) -> tuple[Fold, ...]:
             folds.extend(Fold(lead=one, likewise=(), others=()) for one in found)
     position = {id(finding): number for number, finding in enumerate(failing)}
     return tuple(sorted(folds, key=lambda one: position[id(one.lead)]))
+
+
+def _join_those_of_no_layer(by_cause: dict[tuple[str, int], list[Finding]]) -> None:
+    """Put what is about no layer (something is missing) to what a layer made of one cause."""
+    for cause, layer in [key for key in by_cause if key[1] == 0]:
+        layers = [other for name, other in by_cause if name == cause and other]
+        if layers:
+            by_cause[cause, min(layers)].extend(by_cause.pop((cause, layer)))
 
 
 def _cause_of(finding: Finding) -> str:

@@ -78,8 +78,8 @@ def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, o
     location: dict[str, object] = {
         # code scanning wants a file of the repository: the one that says what the image should be
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(verdict.file)},
-            "region": {"startLine": 1},
+            "artifactLocation": {"uri": quote(place.file or verdict.file)},
+            "region": {"startLine": place.line or 1},
         }
     }
     if place.path:

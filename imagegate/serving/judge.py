@@ -247,7 +247,7 @@ def _exact(
             full = candidates[0]
             parsed.add(
                 "abbreviation",
-                Severity.FAIL,
+                Severity.NOTE,
                 name,
                 f"`{name}` is accepted only as an abbreviation",
                 needed=full,

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.documents import DOCUMENT_LIMIT, parse_json
 from imagegate.oci.platform import Platform
 from imagegate.sources.archive import Archive, open_archive
+from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,7 +225,7 @@ def _podman(*arguments: str, allowed: tuple[int, ...] = (0,)) -> subprocess.Comp
 @contextmanager
 def _spool() -> Iterator[Path]:
     """Give a path for the archive; whoever has opened it when this ends keeps reading it."""
-    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+    with scratch_folder() as folder:
         yield Path(folder) / "image.tar"
 
 
@@ -278,6 +280,8 @@ def _described(content: bytes, what: str) -> EngineImage:
     names = [str(name) for name in document.get("RepoDigests") or ()]
     texts = [name.rpartition("@")[2] for name in names]
     texts += [str(document.get(key) or "") for key in ("Id", "Digest")]
+    # podman writes an id without its algorithm
+    texts = [f"sha256:{t}" if re.fullmatch(r"[0-9a-f]{64}", t) else t for t in texts]
     # the containerd store says so of what it resolved the name to
     texts.append(str((document.get("Descriptor") or {}).get("digest") or ""))
     return EngineImage(

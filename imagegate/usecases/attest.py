@@ -7,14 +7,17 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
 from imagegate import __version__
+from imagegate.attestation.components import Installed
 from imagegate.attestation.provenance import BuildRecord, provenance
 from imagegate.attestation.result import detailed_result
 from imagegate.attestation.sbom import sbom
+from imagegate.attestation.spdx import spdx
 from imagegate.attestation.statement import Subject
 from imagegate.attestation.summary import Expectation, policy_digest, summarise
+from imagegate.catalog.requirements import installed, marker_environment
 from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError, RefusedError
-from imagegate.recipe.variables import PINS
+from imagegate.localfiles import read_regular
 from imagegate.report.document import render_json
 from imagegate.signing.keys import BundleSigner
 from imagegate.signing.layout import LayoutStore
@@ -48,6 +51,7 @@ class Judgement:
         image: the image; its layers need not be there.
         pins: what the image's bytes say of the versions that launchers are told.
         verified_at: when the verdict was given.
+        installed: what the interpreter of the image finds, where the image was read.
     """
 
     verdict: ImageVerdict
@@ -56,6 +60,7 @@ class Judgement:
     image: Image
     pins: Mapping[str, str]
     verified_at: datetime
+    installed: Installed | None = None
 
     @classmethod
     def now(cls, verdict: ImageVerdict, evidence: Evidence, at: datetime) -> Judgement:
@@ -65,22 +70,19 @@ class Judgement:
             recipe=evidence.recipe,
             lock=evidence.lock,
             image=evidence.image,
-            pins=_pins(evidence),
+            pins=verdict.pins,
             verified_at=at,
+            installed=_installed(evidence),
         )
 
 
-def _pins(evidence: Evidence) -> dict[str, str]:
-    values = {}
-    for variable, (component, source) in PINS.items():
-        found = {
-            reading.value
-            for reading in evidence.facts.native
-            if (reading.component, reading.source) == (component, source)
-        }
-        if len(found) == 1:  # several different copies are no pin that one line could state
-            values[variable] = found.pop()
-    return values
+def _installed(evidence: Evidence) -> Installed:
+    python = evidence.recipe.document.python.version
+    return Installed(
+        distributions=installed(evidence.facts.distributions, evidence.sites),
+        markers=marker_environment(evidence.image.config.platform, python),
+        requested=evidence.requested,
+    )
 
 
 def subject_of(recipe: Recipe, image: Image) -> Subject:
@@ -137,7 +139,16 @@ def statements_of(
             version=__version__,
         ),
         result,
-        sbom(lock, subject, created=moment, version=__version__),
+        *(
+            write(
+                lock,
+                subject,
+                installed=judgement.installed,
+                created=moment,
+                version=__version__,
+            )
+            for write in (sbom, spdx)
+        ),
     ]
     made = _provenance(workspace, recipe, lock, subject)
     if made is None:
@@ -151,7 +162,7 @@ def _provenance(
     path = workspace.layout(recipe.name).with_name(f"{recipe.name}.build.json")
     if not path.is_file():
         return None
-    record = BuildRecord.parse(path.read_bytes(), workspace.relative(path))
+    record = BuildRecord.parse(read_regular(path), workspace.relative(path))
     if (record.digest, record.lock) != (subject.digest, lock.digest):
         return None
     return provenance(record, recipe, lock, subject)

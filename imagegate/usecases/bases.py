@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 from imagegate.catalog import locked_facts
 from imagegate.catalog.freeze import freeze
 from imagegate.errors import ImageError, LockError, UsageError
-from imagegate.lock import BaseName, BaseParts, OlderRevisionError, decode_base, encode_base
+from imagegate.lock import (
+    BASE,
+    BASE_FILES,
+    STATEMENT,
+    BaseName,
+    BaseParts,
+    OlderRevisionError,
+    decode_base,
+    encode_base,
+)
 from imagegate.lock.blocks import encode_index
 from imagegate.oci.reference import Reference
 from imagegate.reading.stacked import read_whole
 from imagegate.report.text import format_bytes
 from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_folder
+from imagegate.workspace.ownership import foreign_in_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +110,8 @@ def obtain_base(
 
 def write_base(workspace: Workspace, base: Digest, files: Mapping[str, bytes]) -> None:
     """Put a base lock in its place in one step."""
-    write_folder(workspace.base_folder(base), files)
+    foreign = foreign_in_lock((*BASE_FILES, STATEMENT), BASE)
+    write_folder(workspace.base_folder(base), files, foreign)
 
 
 def read_base(source: ImageSource, reporter: Reporter) -> dict[str, bytes]:

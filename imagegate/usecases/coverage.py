@@ -50,7 +50,7 @@ class Answer:
         """Exit code of this answer alone."""
         if self.report is None:
             return self.error.exit_code if self.error is not None else ImagegateError.exit_code
-        return 0 if self.report.covered else 1
+        return 0 if self.report.passes(strict=self.strict) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def title_of(wanted: Wanted) -> str:
 def _answer(wanted: Wanted, shelf: Shelf, *, fix: bool, propose_edits: bool) -> Answer:
     context = shelf.context(wanted.context)
     git = shelf.git(wanted.context)
-    asked = find_assets(wanted.assets, wanted.expects, context, git)
+    asked = find_assets(wanted.assets, wanted.expects, context, git, exclude=wanted.exclude)
     notes = list(asked.notes)
     if git is not None and git.refused:
         hint = f" ({git.hint})" if git.hint else ""

@@ -9,9 +9,11 @@ from imagegate.catalog import new_collector, programs, python, secrets, system
 from imagegate.checks.image import CHECKS, waivers
 from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
+from imagegate.oci.digest import Digest
 from imagegate.oci.layer import read_layer
 from imagegate.reading.layers import LayerOrder
 from imagegate.reading.stacked import read_stacked
+from imagegate.recipe.variables import pins_in
 from imagegate.verdict import CheckReport, Cost, ImageVerdict, accept
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from imagegate.checks.check import Check
     from imagegate.coverage.copying import Copying
     from imagegate.lock import Lock
-    from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
     from imagegate.reading.stacked import StackedImage
     from imagegate.usecases.ports import Reporter
@@ -106,6 +107,8 @@ def judge(
         reports=_run_checks(evidence, skip),
         cost=cost,
         policy=state.recipe.policy,
+        image_id=Digest.of(image.config_bytes),
+        pins=pins_in(evidence.facts),
         skipped=tuple(check.id for check in CHECKS if check.id in skip),
     )
     return verdict, evidence

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import LockError, UsageError
+from imagegate.localfiles import read_regular, read_regular_text
 from imagegate.lock import (
+    BASE_FILES,
+    CONTENTS,
+    LOCK_FILES,
     LockedWheel,
     LockParts,
     OlderRevisionError,
@@ -17,6 +21,7 @@ from imagegate.lock import (
 )
 from imagegate.lock.oldform import decode_old, is_old_form
 from imagegate.oci.digest import Digest
+from imagegate.oci.documents import OWN_LIMIT
 from imagegate.recipe import parse_recipe
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
@@ -24,6 +29,8 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.usecases.bases import ObtainedBase, obtain_base, write_base
 from imagegate.workspace.atomic import write_file, write_folder
+from imagegate.workspace.exclusive import exclusive
+from imagegate.workspace.ownership import foreign_in_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +43,10 @@ if TYPE_CHECKING:
     from imagegate.rootfs import Node
     from imagegate.usecases.invocation import Invocation
     from imagegate.workspace import RecipeState, Workspace
+
+
+# seconds to wait for another process that writes locks
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +124,18 @@ def _write(
     A crash in between leaves whole files: a base lock that nobody names yet, or a recipe that
     the lock does not fit, which every command refuses.
     """
+    with exclusive(call.workspace.root / "locks", "a lock of this workspace", patience=_PATIENCE):
+        return _write_alone(call, parts, obtained, rewritten=rewritten, how=how)
+
+
+def _write_alone(
+    call: Invocation,
+    parts: LockParts,
+    obtained: ObtainedBase | None,
+    *,
+    rewritten: str | None,
+    how: str,
+) -> LockOutcome:
     workspace, name = call.workspace, parts.name
     old = _previous(call, name)
     files = encode_lock(parts)
@@ -123,16 +146,21 @@ def _write(
     if obtained is not None and obtained.files is not None:
         write_base(workspace, obtained.lock.base, obtained.files)
     present = (
-        {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        {
+            path.name: read_regular(path, limit=OWN_LIMIT)
+            for path in folder.iterdir()
+            if path.is_file()
+        }
         if folder.is_dir()
         else {}
     )
     replaced = present != files
     if replaced:
-        write_folder(folder, files)
+        # of the first form too, which held the base's files as well
+        write_folder(folder, files, foreign_in_lock((*LOCK_FILES, *BASE_FILES), CONTENTS))
     if rewritten is not None:
         path = workspace.recipe_path(name)
-        write_file(path, _rewrite_base(path.read_text(encoding="utf-8"), rewritten).encode())
+        write_file(path, _rewrite_base(read_regular_text(path), rewritten).encode())
     return LockOutcome(
         name=name,
         lock=new,
@@ -206,7 +234,7 @@ def _move_over(call: Invocation, state: RecipeState, old: OldLock) -> LockOutcom
 
 def _with_base(workspace: Workspace, recipe: Recipe, image: str) -> Recipe:
     path = workspace.recipe_path(recipe.name)
-    text = _rewrite_base(path.read_text(encoding="utf-8"), image)
+    text = _rewrite_base(read_regular_text(path), image)
     return parse_recipe(recipe.name, text, workspace.relative(path))
 
 

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from imagegate.errors import AttestationError, LockError, ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.oci.digest import Digest
+from imagegate.oci.documents import OWN_LIMIT
 from imagegate.oci.platform import Platform
 from imagegate.profile import ProfileStore, PublishedState
+from imagegate.recipe.variables import SECRETS, Measured, refusal
 from imagegate.report.document import parse_json_report
+from imagegate.usecases.attest import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
+    from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
 
 Engine = Literal["docker", "podman"]
@@ -29,6 +35,7 @@ class ProfileFinding:
         expected: what the profile says.
         found: what is there.
         hint: what a person can do.
+        noted: it does not hold and does not have to.
     """
 
     holds: bool
@@ -36,6 +43,7 @@ class ProfileFinding:
     expected: str
     found: str
     hint: str = ""
+    noted: bool = False
 
 
 def show_profile(workspace: Workspace, name: str) -> PublishedState:
@@ -56,6 +64,31 @@ def profile_history(workspace: Workspace, name: str) -> tuple[PublishedState, ..
     return ProfileStore(workspace.profiles()).history(name)
 
 
+def published_names(workspace: Workspace) -> tuple[str, ...]:
+    """Name every published profile.
+
+    Raises:
+        ProfileError: there is none: a check of nothing says nothing.
+    """
+    names = ProfileStore(workspace.profiles()).names()
+    if not names:
+        raise ProfileError(
+            f"`{workspace.relative(workspace.profiles())}` holds no profile",
+            hint="run `imagegate promote`",
+        )
+    return names
+
+
+def retire_profile(workspace: Workspace, name: str, *, at: datetime, by: str, why: str = "") -> str:
+    """End a profile; its history stays.
+
+    Raises:
+        ProfileError: there is no such profile, or it cannot be written.
+    """
+    store = ProfileStore(workspace.profiles())
+    return workspace.relative(store.retire(name, at=timestamp(at), by=by, why=why))
+
+
 def check_profile(
     workspace: Workspace, name: str, *, engine: Engine | None
 ) -> tuple[ProfileFinding, ...]:
@@ -71,16 +104,44 @@ def check_profile(
         EngineError: the engine is absent or fails.
     """
     state = show_profile(workspace, name)
-    findings = [*_verdict(workspace, state), _lock(workspace, name, state)]
+    findings = [*_verdict(workspace, name, state), *_lock(workspace, name, state)]
     if engine is not None:
         findings += _node(state, engine)
     return tuple(findings)
 
 
-def _verdict(workspace: Workspace, state: PublishedState) -> Iterator[ProfileFinding]:
+def measured_by(verdict: ImageVerdict, *, profile: str, repository: str, report: str) -> Measured:
+    """Say what a verdict measured, as a profile states it.
+
+    Args:
+        verdict: the verdict.
+        profile: the profile's name.
+        repository: where the image is.
+        report: digest of the verdict's JSON.
+
+    Raises:
+        ProfileError: the verdict is on an image that has no digest.
+    """
+    if verdict.image is None or verdict.image_id is None:
+        raise ProfileError("the verdict names no image by digest", hint="promote again")
+    return Measured(
+        profile=profile,
+        repository=repository,
+        image=verdict.image,
+        image_id=verdict.image_id,
+        platform=verdict.platform,
+        base=str(verdict.base or "scratch"),
+        lock=verdict.lock,
+        verdict=Digest.parse(report),
+        pins=verdict.pins,
+    )
+
+
+def _verdict(workspace: Workspace, name: str, state: PublishedState) -> Iterator[ProfileFinding]:
+    """Derive every measured line again from the verdict that the profile names."""
     path = workspace.profiles() / "verdicts" / f"{state.verdict.replace(':', '-')}.json"
     try:
-        content = path.read_bytes()
+        content = read_regular(path, limit=OWN_LIMIT)
     except OSError as error:
         raise ProfileError(
             f"the verdict `{workspace.relative(path)}` cannot be read: {error.strerror}",
@@ -92,42 +153,65 @@ def _verdict(workspace: Workspace, state: PublishedState) -> Iterator[ProfileFin
         what="verdict file",
         expected=state.env.get("VERDICT", "nothing"),
         found=digest,
+        hint="restore the file from version control, or promote again",
     )
     try:
         verdict = parse_json_report(content)
+        # a state of an older imagegate does not say the repository: then only the digest is held
+        repository = state.repository or state.env.get("IMAGE", "").partition("@")[0]
+        measured = measured_by(verdict, profile=name, repository=repository, report=digest)
     except AttestationError as error:
         raise ProfileError(
             f"`{workspace.relative(path)}` is no verdict: {error.message}", hint="promote again"
         ) from error
     yield ProfileFinding(
-        holds=verdict.passed,
-        what="verdict",
-        expected="PASSED",
-        found="PASSED" if verdict.passed else "FAILED",
+        holds=verdict.passed, what="verdict", expected="PASSED", found=verdict.word
     )
-    for what, variable, found in (
-        ("image of the verdict", "IMAGE_DIGEST", verdict.image),
-        ("lock of the verdict", "LOCK_DIGEST", verdict.lock),
-    ):
-        expected = state.env.get(variable, "nothing")
+    yield from _measured(measured, state)
+
+
+def _measured(measured: Measured, state: PublishedState) -> Iterator[ProfileFinding]:
+    """Compare each measured line, and look for lines that claim to be measured."""
+    lines = measured.variables()
+    again = "promote again: what is measured is written by nobody else"
+    for variable, value in sorted(lines.items()):
+        if variable == "VERDICT":
+            continue
+        found = state.env.get(variable, "nothing")
         yield ProfileFinding(
-            holds=expected == str(found), what=what, expected=expected, found=str(found)
+            holds=found == value, what=variable, expected=value, found=found, hint=again
         )
+    for variable in sorted(state.env.keys() - lines.keys()):
+        reason = refusal(variable)
+        if reason is not None and variable != SECRETS:
+            yield ProfileFinding(
+                holds=False,
+                what=variable,
+                expected="not in the profile",
+                found=reason,
+                hint=again,
+            )
 
 
-def _lock(workspace: Workspace, name: str, state: PublishedState) -> ProfileFinding:
+def _lock(workspace: Workspace, name: str, state: PublishedState) -> Iterator[ProfileFinding]:
+    """Say it where the workspace has gone on: what runs is what was published."""
     expected = state.env.get("LOCK_DIGEST", "nothing")
+    if name not in workspace.recipe_names():
+        return
     try:
         found = str(workspace.lock(name).digest)
     except LockError as error:
         found = error.message
-    return ProfileFinding(
-        holds=found == expected,
-        what="lock of the workspace",
-        expected=expected,
-        found=found,
-        hint=f"the lock changed after the promotion: `imagegate build {name}` and promote",
-    )
+    if found != expected:
+        yield ProfileFinding(
+            holds=False,
+            noted=True,
+            what="lock of the workspace",
+            expected=expected,
+            found=found,
+            hint="the profile stands for what was published; to publish the newer state, run "
+            f"`imagegate build {name}` and `imagegate promote {name}`",
+        )
 
 
 def _node(state: PublishedState, engine: Engine) -> Iterator[ProfileFinding]:
@@ -136,7 +220,9 @@ def _node(state: PublishedState, engine: Engine) -> Iterator[ProfileFinding]:
 
     name, digest = state.env["IMAGE"], Digest.parse(state.env["IMAGE_DIGEST"])
     describe = describe_docker_image if engine == "docker" else describe_podman_image
-    image = describe(name)
+    # an image that came without a registry has its id and no name
+    image = describe(name) or (describe(state.env["IMAGE_ID"]) if "IMAGE_ID" in state.env else None)
+    known = {digest, *(Digest.parse(i) for i in [state.env.get("IMAGE_ID", "")] if i)}
     pull = f"run `{engine} pull {name}`"
     if image is None:
         yield ProfileFinding(
@@ -148,7 +234,7 @@ def _node(state: PublishedState, engine: Engine) -> Iterator[ProfileFinding]:
         )
         return
     yield ProfileFinding(
-        holds=digest in image.digests,
+        holds=bool(known & image.digests),
         what=f"image in {engine}",
         expected=str(digest),
         found=", ".join(map(str, sorted(image.digests))) or "no digest",

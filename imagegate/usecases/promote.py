@@ -9,7 +9,7 @@ from imagegate.errors import RefusedError
 from imagegate.oci.digest import Digest
 from imagegate.oci.reference import Reference
 from imagegate.profile import ProfileStore, PublishedState
-from imagegate.recipe.variables import Measured, published
+from imagegate.recipe.variables import published
 from imagegate.report.document import render_json
 from imagegate.signing.locations import open_store
 from imagegate.sources.registry import push_image, registry_reference
@@ -17,6 +17,7 @@ from imagegate.usecases.attest import Judgement, sign_verdict, timestamp
 from imagegate.usecases.attested import attested_verdict
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
+from imagegate.usecases.profile import measured_by
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
 from imagegate.usecases.verify import open_judged
 
@@ -163,6 +164,8 @@ def _publish(
     published = PublishedState(
         env=_environment(judgement, repository, verdict.image, digest),
         settings=dict(recipe.document.profile.settings),
+        repository=repository,
+        serve=recipe.document.serve,
         verdict=digest,
         promoted_at=timestamp(promotion.at),
         promoted_by=promotion.by,
@@ -260,16 +263,8 @@ def _environment(
     judgement: Judgement, repository: str, image: Digest, verdict: str
 ) -> dict[str, str]:
     """Let what was measured and what the recipe declares meet."""
-    recipe, lock = judgement.recipe, judgement.lock
-    measured = Measured(
-        profile=recipe.name,
-        repository=repository,
-        image=image,
-        image_id=Digest.of(judgement.image.config_bytes),
-        platform=str(recipe.platform),
-        base=str(lock.base.digest) if lock.base.digest else "scratch",
-        lock=lock.digest,
-        verdict=Digest.parse(verdict),
-        pins=judgement.pins,
+    measured = measured_by(
+        judgement.verdict, profile=judgement.recipe.name, repository=repository, report=verdict
     )
-    return published(measured, recipe.declared_over(lock.base.digest))
+    assert measured.image == image
+    return published(measured, judgement.recipe.declared_over(judgement.lock.base.digest))

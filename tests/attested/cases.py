@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from imagegate.attestation.provenance import BuildRecord, provenance
 from imagegate.attestation.result import detailed_result
 from imagegate.attestation.sbom import sbom
+from imagegate.attestation.spdx import spdx
 from imagegate.attestation.statement import Statement, Subject
 from imagegate.attestation.summary import policy_digest, summarise
 from imagegate.report.document import render_json
@@ -89,6 +90,7 @@ class Judged:
             "result": result,
             "provenance": provenance(record, self.evidence.recipe, lock, self.subject),
             "sbom": sbom(lock, self.subject, created=at, version=VERSION),
+            "spdx": spdx(lock, self.subject, created=at, version=VERSION),
         }
 
 

@@ -138,7 +138,7 @@ def test_every_statement_becomes_a_bundle_that_sigstore_verifies_for_the_jobs_id
 
     bundles = _bundles(root, judged)
     assert {SIGNATURE_TYPE, SUMMARY_TYPE} < set(bundles)
-    assert len(bundles) == 5
+    assert len(bundles) == 6
     config = ClientTrustConfig.from_json(json.dumps(site.trust_config))
     verifier = Verifier(trusted_root=config.trusted_root)
     for kind, content in bundles.items():
@@ -162,7 +162,7 @@ def test_what_is_asked_of_the_ca_and_the_log_is_what_their_interfaces_say(
     paths = [target.partition("?")[0] for target, _, _ in site.requests]
     # the token is had before anything is judged and again before it is used; one certificate
     assert paths[:3] == ["/token", "/token", "/api/v2/signingCert"]
-    assert paths[3:] == ["/api/v1/log/entries"] * 5
+    assert paths[3:] == ["/api/v1/log/entries"] * 6
     _, headers, body = site.requests[2]
     scheme, _, token = headers["Authorization"].partition(" ")
     assert scheme == "Bearer"

@@ -17,6 +17,7 @@ import pytest
 from imagegate.attestation.statement import (
     PROVENANCE_TYPE,
     SBOM_TYPE,
+    SPDX_TYPE,
     SUMMARY_TYPE,
     TEST_RESULT_TYPE,
 )
@@ -46,6 +47,7 @@ pytestmark = pytest.mark.peers
 TYPES = {
     "slsaprovenance1": PROVENANCE_TYPE,
     "cyclonedx": SBOM_TYPE,
+    "spdxjson": SPDX_TYPE,
     SUMMARY_TYPE: SUMMARY_TYPE,
     TEST_RESULT_TYPE: TEST_RESULT_TYPE,
 }
@@ -322,8 +324,8 @@ def test_writers_at_the_same_time_lose_nothing_in_a_registry(
         list(pool.map(write, signers))
     store = RegistryStore(client, "team/busy")
     # the fallback index of a registry without the referrers API
-    assert len(store.referrers(scene.subject.digest)) == 4 * 5
-    for suffix, each in (("sig", 1), ("att", 4)):
+    assert len(store.referrers(scene.subject.digest)) == 4 * 6
+    for suffix, each in (("sig", 1), ("att", 5)):
         content = store.find_manifest(f"sha256-{scene.subject.digest.encoded}.{suffix}")
         assert content is not None
         assert len(json.loads(content)["layers"]) == 4 * each
@@ -358,8 +360,8 @@ def test_promotions_of_several_machines_at_once_lose_nothing_in_a_registry(
         _, said = machine.communicate()
         assert machine.returncode == 0, said
     store = RegistryStore(client, "team/crowded")
-    assert len(store.referrers(scene.subject.digest)) == 5 * 5
-    for suffix, each in (("sig", 1), ("att", 4)):
+    assert len(store.referrers(scene.subject.digest)) == 5 * 6
+    for suffix, each in (("sig", 1), ("att", 5)):
         content = store.find_manifest(f"sha256-{scene.subject.digest.encoded}.{suffix}")
         assert content is not None
         assert len(json.loads(content)["layers"]) == 5 * each

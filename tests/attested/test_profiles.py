@@ -98,13 +98,96 @@ def test_check_sees_an_edited_or_missing_verdict(root: Path) -> None:
     assert run(["profile", "check", "served", "-w", str(root)]) == 3
 
 
-def test_check_sees_a_lock_that_is_newer_than_the_promotion(
+def test_a_lock_that_is_newer_than_the_promotion_is_a_note(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "images/served/recipes/glm53/serve.yaml").write_text("tensor-parallel-size: 4\n")
     assert run(["lock", "served", "--base", f"oci:{root / 'base'}", "-w", str(root)]) == 0
+    assert run(["profile", "check", "served", "-w", str(root)]) == 0
+    assert "note   lock of the workspace" in capsys.readouterr().out
+
+
+def _edit(root: Path, variable: str, value: str | None) -> None:
+    """Change a line in the ``.env`` and in the history alike, as a forger would."""
+    history = root / "profiles/served.json"
+    document = json.loads(history.read_text())
+    env = document["states"][0]["env"]
+    env.pop(variable, None)
+    if value is not None:
+        env[variable] = value
+    history.write_text(json.dumps(document))
+    (root / "profiles/served.env").write_bytes(encode_env(env))
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("IMAGE", "IMAGE_ID", "IMAGE_DIGEST", "IMAGE_PLATFORM", "BASE_DIGEST", "LOCK_DIGEST"),
+        *("VERDICT", "IMAGEGATE_PROFILE", "NCCL_VERSION", "TORCH_VERSION"),
+    ],
+)
+@pytest.mark.parametrize("value", ["registry.example/evil@sha256:" + "0" * 64, None])
+def test_each_measured_line_is_derived_again(
+    root: Path, variable: str, value: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Row 1: a profile that was edited in both places names another image, and was called ok."""
+    _edit(root, variable, value)
+    capsys.readouterr()
     assert run(["profile", "check", "served", "-w", str(root)]) == 1
-    assert "FAIL   lock of the workspace" in capsys.readouterr().out
+    what = "verdict file" if variable == "VERDICT" else variable
+    assert f"FAIL   {what}: " in capsys.readouterr().out
+
+
+def test_the_right_digest_in_another_repository_is_not_the_image(root: Path) -> None:
+    env = dict(
+        line.split("=", 1) for line in (root / "profiles/served.env").read_text().splitlines()
+    )
+    _edit(root, "IMAGE", f"registry.example/evil@{env['IMAGE_DIGEST']}")
+    assert run(["profile", "check", "served", "-w", str(root)]) == 1
+
+
+@pytest.mark.parametrize("variable", ["VLLM_VERSION", "LD_PRELOAD", "PATH", "IMAGEGATE_X"])
+def test_a_line_that_nobody_measured_is_refused(root: Path, variable: str) -> None:
+    _edit(root, variable, "x")
+    assert run(["profile", "check", "served", "-w", str(root)]) == 1
+
+
+def test_check_takes_all_and_tells_each(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ("served.env", "served.json"):
+        shutil.copy(root / "profiles" / path, root / "profiles" / path.replace("served", "other"))
+    capsys.readouterr()
+    assert run(["profile", "check", "--all", "-w", str(root)]) == 1
+    out = capsys.readouterr().out
+    assert "other\nok " in out
+    assert "FAIL   IMAGEGATE_PROFILE: other" in out
+    assert run(["profile", "check", "-w", str(root)]) == 2
+
+
+def test_the_folder_of_profiles_is_enough(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = tmp_path / "node"
+    shutil.copytree(root / "profiles", node / "profiles")
+    assert run(["profile", "check", "served", "-w", str(node)]) == 0
+    (node / "profiles/below").mkdir()
+    monkeypatch.chdir(node / "profiles/below")
+    assert run(["profile", "check", "--all"]) == 0
+    assert run(["profile", "show", "served"]) == 0
+
+
+def test_a_retired_profile_is_gone_and_says_since_when(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", "retire", "served", "--why", "no longer served", "-w", str(root)]) == 0
+    assert not (root / "profiles/served.env").exists()
+    assert run(["profile", "check", "served", "-w", str(root)]) == 3
+    assert "no longer served" in capsys.readouterr().err
+    assert run(["profile", "retire", "served", "-w", str(root)]) == 3
+    # publishing again keeps what was published before
+    assert run(["promote", "served", "-w", str(root)]) == 0
+    capsys.readouterr()
+    assert run(["profile", "show", "served", "--history", "-w", str(root)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 # --- the node

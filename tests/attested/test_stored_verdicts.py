@@ -220,7 +220,7 @@ def test_a_summary_with_the_right_subject_and_no_signature_does_not_count(scene:
     _forge(scene, scene.judged.statements(at="2026-11-29T12:00:00Z"))
     _, heard = scene.ask()
     assert not _counts(heard)
-    assert heard.text.count("is not signed by the key") == 8  # four statements in two forms
+    assert heard.text.count("is not signed by the key") == 10  # five statements in two forms
 
 
 def test_a_summary_by_another_key_does_not_count(scene: Scene) -> None:
@@ -240,7 +240,7 @@ def test_a_changed_payload_does_not_count(scene: Scene) -> None:
             at = content.index(b'"payload":"') + 40
             blob.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             hit += 1
-    assert hit == 9
+    assert hit == 11
     assert not _counts(scene.ask()[1])
 
 
@@ -632,9 +632,9 @@ def test_writers_at_the_same_time_lose_nothing(scene: Scene) -> None:
     statements = scene.judged.statements()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda signer: scene.put(*statements.values(), signer=signer), signers))
-    assert len(scene.store.referrers(scene.subject.digest)) == 8 * 5
+    assert len(scene.store.referrers(scene.subject.digest)) == 8 * 6
     content = scene.store.find_manifest(classic_tag(scene.subject.digest, "att"))
     assert content is not None
-    assert len(json.loads(content)["layers"]) == 8 * 4
+    assert len(json.loads(content)["layers"]) == 8 * 5
     for signer in signers:
         assert _counts(scene.ask(signer=signer)[1])

@@ -97,11 +97,11 @@ def test_what_a_writer_that_had_read_before_replaces_is_written_again(site: Site
 
     site.write(Slow(site.client(), [late]), site.scene.signer)
 
-    for suffix, each in (("sig", 1), ("att", 4)):
+    for suffix, each in (("sig", 1), ("att", 5)):
         assert len(site.layers(suffix)) == 2 * each
         theirs = json.loads(stale[classic_tag(site.subject, suffix)] or b"")["layers"]
         assert {json.dumps(layer) for layer in theirs} <= set(site.layers(suffix))
-    assert len(site.referrers()) == 2 * 5
+    assert len(site.referrers()) == 2 * 6
 
 
 def test_a_writer_that_comes_between_reading_and_writing_is_seen(site: Site) -> None:
@@ -120,8 +120,8 @@ def test_a_writer_that_comes_between_reading_and_writing_is_seen(site: Site) -> 
     site.write(Between(site.client(), REPOSITORY), site.scene.signer)
 
     assert len(site.layers("sig")) == 2
-    assert len(site.layers("att")) == 2 * 4
-    assert len(site.referrers()) == 2 * 5
+    assert len(site.layers("att")) == 2 * 5
+    assert len(site.referrers()) == 2 * 6
 
 
 def test_one_that_keeps_replacing_what_is_written_ends_in_an_error(site: Site) -> None:
@@ -164,8 +164,8 @@ def test_a_blob_that_another_writer_stores_at_this_moment_is_waited_for(
 
     site.write(RegistryStore(site.client(), REPOSITORY), site.scene.signer)
 
-    assert (len(site.layers("sig")), len(site.layers("att"))) == (1, 4)
-    assert len(site.referrers()) == 5
+    assert (len(site.layers("sig")), len(site.layers("att"))) == (1, 5)
+    assert len(site.referrers()) == 6
 
 
 def test_a_blob_that_never_comes_is_an_error(site: Site) -> None:

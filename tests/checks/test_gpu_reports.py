@@ -443,7 +443,7 @@ def test_dynamo_5995_a_distribution_without_record_that_is_overwritten(tmp_path:
     ).judge(tmp_path)
     assert found(verdict, "python.pins/second-copy").subject == "blinker"
     # /usr/local is searched first, so the older copy is not imported any more
-    assert found(verdict, "python.startup/shadowed").subject == "blinker"
+    assert found(verdict, "python.imports/shadowed").subject == "blinker"
 
 
 def test_datajuicer_668_ignore_installed_leaves_the_old_metadata(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def test_ml_containers_160_pip_upgrades_what_debian_installed(report: str, tmp_p
     verdict = Case(base=base, added=[added]).judge(tmp_path)
     second = found(verdict, "python.pins/second-copy")
     assert (second.subject, second.locked) == ("pyjwt", "2.7.0")
-    shadowed = found(verdict, "python.startup/shadowed")
-    assert (shadowed.subject, shadowed.found) == ("jwt", f"{SITE}/jwt/__init__.py")
+    shadowed = found(verdict, "python.imports/shadowed")
+    assert (shadowed.subject, shadowed.found) == ("jwt", f"/{SITE}/jwt/__init__.py")
 
 
 @pytest.mark.parametrize(

@@ -234,8 +234,8 @@ def test_limechain_an_overlay_by_pythonpath_with_sitecustomize(tmp_path: Path) -
     )
     verdict = case.judge(tmp_path)
     assert found(verdict, "python.startup/new").subject == f"{overlay}/sitecustomize.py"
-    shadowed = found(verdict, "python.startup/shadowed")
-    assert (shadowed.subject, shadowed.found) == ("vllm", f"{overlay}/vllm/__init__.py")
+    shadowed = found(verdict, "python.imports/shadowed")
+    assert (shadowed.subject, shadowed.found) == ("vllm", f"/{overlay}/vllm/__init__.py")
 
 
 def test_a_sitecustomize_that_no_interpreter_searches_is_only_a_file(tmp_path: Path) -> None:

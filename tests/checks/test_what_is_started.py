@@ -9,7 +9,7 @@ import pytest
 
 from tests.checks.test_gpu_reports import nccl, torch
 from tests.elf import library
-from tests.images import Link
+from tests.images import File, Link
 from tests.judging import SITE, Case, dist, failed, found, noted
 
 if TYPE_CHECKING:
@@ -24,26 +24,33 @@ PATH = {"Env": ["PATH=/usr/local/bin:/usr/bin"]}
 
 
 def test_a_program_that_is_found_before_the_bases(tmp_path: Path) -> None:
-    base: dict[str, Content] = {"usr/bin/python3": library(type=2), "usr/local/bin/x": ""}
-    case = Case(base=base, base_config=PATH, added=[{"usr/local/bin/python3": "#!/bin/sh\n"}])
-    shadowed = found(case.judge(tmp_path / "a"), "files.moves/program-shadowed")
+    base: dict[str, Content] = {
+        "usr/bin/python3": File(library(type=2), mode=0o755),
+        "usr/local/bin/x": "",
+    }
+    case = Case(
+        base=base,
+        base_config=PATH,
+        added=[{"usr/local/bin/python3": File(b"#!/bin/sh\n", mode=0o755)}],
+    )
+    shadowed = found(case.judge(tmp_path / "a"), "programs.search/shadowed")
     assert (shadowed.locked, shadowed.found) == ("/usr/bin/python3", "/usr/local/bin/python3")
     same: dict[str, Content] = {"usr/local/bin/python3": Link("/usr/bin/python3")}
-    assert "files.moves/program-shadowed" not in failed(
+    assert "programs.search/shadowed" not in failed(
         replace(case, added=[same]).judge(tmp_path / "b")
     )
 
 
 def test_a_command_of_a_locked_wheel_may_come_first_and_is_told(tmp_path: Path) -> None:
-    wheel = {**dist("tool", "1.0"), "usr/local/bin/tool": "#!/usr/bin/python3\n"}
+    wheel = {**dist("tool", "1.0"), "usr/local/bin/tool": File(b"#!/usr/bin/python3\n", mode=0o755)}
     case = Case(
-        base={"usr/bin/tool": "", "usr/local/bin/x": ""},
+        base={"usr/bin/tool": File(b"", mode=0o755), "usr/local/bin/x": ""},
         base_config=PATH,
         added=[wheel],
         locked={"tool==1.0": wheel},
         requested=("tool",),
     )
-    assert "files.moves/program-shadowed" in noted(case.judge(tmp_path))
+    assert "programs.search/shadowed" in noted(case.judge(tmp_path))
 
 
 @pytest.mark.parametrize("path", ["usr/bin/pyvenv.cfg", "usr/pyvenv.cfg"])

@@ -116,6 +116,7 @@ ROWS = (
         name="honest: useradd -m app and USER app, not declared",
         case=on_base(APP, config={"User": "app"}),
         fails=("users.declared/undeclared",),
+        failing=1,
         control=on_base(APP, config={"User": "app"}, recipe=f'{DECLARED}user = "app"\n'),
     ),
     Row(

@@ -14,15 +14,15 @@ from imagegate.catalog import new_collector, ownership, read_facts, secrets
 from imagegate.catalog.elf import ElfTables
 from imagegate.catalog.freeze import freeze
 from imagegate.catalog.loader import Loader
+from imagegate.catalog.pysearch import PythonSearch, find_module, names_in
 from imagegate.catalog.requirements import broken_requirements, installed
-from imagegate.catalog.startup import module_path
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.coverage.building.profiles import PROFILES
 from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.sending.ignorefile import compile_rules, read_ignore_file
 from imagegate.errors import ImagegateError
 from imagegate.lock.blocks import decode_index, encode_index
-from imagegate.oci.documents import ImageConfig, Index, Manifest, parse_document
+from imagegate.oci.documents import ContainerConfig, ImageConfig, Index, Manifest, parse_document
 from imagegate.oci.layer import LayerBlob, read_layer
 from imagegate.oci.tar import scan_tar
 from imagegate.recipe import parse_recipe
@@ -74,7 +74,17 @@ def _image(files: Mapping[str, bytes]) -> None:
     ownership(tree, collector, facts)
     freeze(facts.distributions, "3.12", (), facts.checkouts)
     broken_requirements(installed(facts.distributions, ()), {"python_version": "3.12"}, ["x[q]"])
-    module_path(tree, "/srv:a", [SITE], "3.12", facts.startup)
+    search = PythonSearch(
+        tree=tree,
+        facts=facts,
+        settings=ContainerConfig(Env=("PYTHONPATH=/srv:a",)),
+        interpreter="/usr/bin/python3",
+        version="3.12",
+        machine="aarch64",
+    )
+    for folder in search.order:
+        for name in names_in(tree, folder, search.endings):
+            find_module(tree, search.order, name[0], search.endings)
     loader = Loader(tree, facts.elf, {"LD_PRELOAD": "a:/b c"}, facts.loader, "aarch64")
     loader.find("libnccl.so.2", None)
     loader.configured_copy("libcuda.so.1")

@@ -127,13 +127,13 @@ SABOTAGE: dict[str, tuple[Layer, str, str, str]] = {
     ),
     "a module shadowed by a package": (
         {f"{SITE}/patched/__init__.py": "evil"},
-        "python.content/shadowed",
+        "python.imports/shadowed",
         f"{SITE}/patched.py",
         f"{SITE}/patched/__init__.py",
     ),
     "a module shadowed by an extension module": (
         {f"{SITE}/patched.cpython-312-aarch64-linux-gnu.so": b"evil"},
-        "python.content/shadowed",
+        "python.imports/shadowed",
         f"{SITE}/patched.py",
         "patched.cpython-312",
     ),
@@ -142,9 +142,15 @@ SABOTAGE: dict[str, tuple[Layer, str, str, str]] = {
             f"{SITE}/flashinfer/__pycache__/decode.cpython-312.pyc": b"\xcb\r\r\n\x01\0\0\0"
             + bytes(8)
         },
-        "python.content/unchecked-bytecode",
-        FLASHINFER,
-        "decode.cpython-312.pyc",
+        "python.bytecode/unchecked",
+        "nothing",
+        "",
+    ),
+    "bytecode that Python compares, with a forged time": (
+        {f"{SITE}/flashinfer/__pycache__/decode.cpython-312.pyc": b"\xcb\r\r\n" + bytes(12)},
+        "python.bytecode/unproven",
+        "nothing",
+        digest(b"\xcb\r\r\n" + bytes(12))[7:],
     ),
     "another build of NCCL with the same version": (
         {NCCL: nccl(build_id="ef" * 20)},
@@ -294,9 +300,6 @@ HONEST: dict[str, Layer] = {
         "var/log/apt/history.log": "x",
     },
     "a whiteout of nothing": {"srv/.wh.nothing": b""},
-    "bytecode that Python checks": {
-        f"{SITE}/flashinfer/__pycache__/decode.cpython-312.pyc": b"\xcb\r\r\n" + bytes(12)
-    },
     "a folder of the base with the attributes it had": {"opt/tool": Directory(0o755)},
 }
 

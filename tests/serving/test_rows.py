@@ -23,9 +23,8 @@ def fails(parsed: Parsed) -> list[str]:
 @pytest.mark.parametrize(
     ("args", "version", "what"),
     [
-        (["--kv-cache-memory", "6442450944"], "0.29.0", ["abbreviation"]),
         (["--kv-cache-m", "1G"], "0.29.0", ["ambiguous"]),
-        (["--kv-cache-m", "1G"], "0.11.0", ["abbreviation"]),
+        (["--kv-cache-m", "1G"], "0.11.0", []),
         (["--kv_cache_memory_bytes", "1G"], "0.29.0", []),
         (["--kv-cache-memory-bytes", "6.5G"], "0.29.0", ["value"]),
         (["--kv-cache-memory-bytes", "6g"], "0.29.0", []),
@@ -55,6 +54,12 @@ def fails(parsed: Parsed) -> list[str]:
 )
 def test_an_argument_list(args: list[str], version: str, what: list[str]) -> None:
     assert fails(judged(*args, version=version)) == what
+
+
+def test_an_abbreviation_is_told_with_the_whole_option() -> None:
+    for version, text in (("0.29.0", "--kv-cache-memory"), ("0.11.0", "--kv-cache-m")):
+        told = judged(text, "6442450944", version=version).problems
+        assert [(p.what, p.needed) for p in told] == [("abbreviation", "--kv-cache-memory-bytes")]
 
 
 def test_the_suffix_that_counts_in_thousands_is_told() -> None:

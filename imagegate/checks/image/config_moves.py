@@ -182,6 +182,9 @@ def _judge_fields(evidence: Evidence, findings: Findings) -> list[str]:
         # a new entrypoint resets the command (config.md; Dockerfile reference, "ENTRYPOINT")
         reset = field == "cmd" and section.entrypoint is not None and declared is None and not found
         if wanted != found and not reset:
+            if field == "user" and section.user is None and _is_undeclared(found, evidence):
+                compared.append(f"{name}: `{found}` is refused by `users.declared`")
+                continue
             findings.fail(
                 field.replace("_", "-"),
                 name,
@@ -192,6 +195,15 @@ def _judge_fields(evidence: Evidence, findings: Findings) -> list[str]:
                 hint=_HINT,
             )
     return compared
+
+
+def _is_undeclared(user: str, evidence: Evidence) -> bool:
+    """Say whether a user is a new account that the recipe does not declare: one cause, told once."""
+    name = user.partition(":")[0]
+    return evidence.base_is_prefix and any(
+        name in (account.name, account.uid) and not account.declared
+        for account in evidence.explained.accounts.users
+    )
 
 
 def _text(value: str | tuple[str, ...] | None) -> str:

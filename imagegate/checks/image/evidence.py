@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from imagegate.catalog.elfheader import machine_of
 from imagegate.catalog.loader import Loader
+from imagegate.catalog.pysearch import PythonSearch, start_folders
 from imagegate.catalog.python import recorded_files
 from imagegate.catalog.startup import search_order
 from imagegate.checks.check import seal
@@ -257,6 +259,60 @@ class Evidence:
         return search_order(python.interpreter, python.version, facts.sites, facts.interpreters)
 
     @cached_property
+    def interpreters(self) -> tuple[tuple[PythonSearch, PythonSearch], ...]:
+        """How each Python of the base searches for modules: in the base, and in the image."""
+        recipe = self.recipe.document.python
+        known = self.lock.base.facts.interpreters
+        called = [recipe.interpreter]
+        # a program that is called by another name searches alike, unless an environment is beside
+        environments = {posixpath.dirname(one.path) for one in known if one.path.endswith(".cfg")}
+        seen = {self.base_tree.resolve(recipe.interpreter)}
+        for one in known:
+            folder = posixpath.dirname(one.path)
+            if not one.python or one.folder:
+                continue
+            program = self.base_tree.resolve(one.path)
+            if program not in seen or environments & {folder, posixpath.dirname(folder)}:
+                seen.add(program)
+                called.append(f"/{one.path}")
+        return tuple(
+            (
+                self._python(path, self.base_tree, self.lock.base.facts, self.base_settings),
+                self._python(path, self.tree, self.facts, self.settings),
+            )
+            for path in dict.fromkeys(called)
+        )
+
+    @cached_property
+    def python_starts(self) -> tuple[str, ...]:
+        """The folders that may come first on ``sys.path``, for some way to start Python."""
+        scripts = self.recipe.document.python.scripts
+        found = [
+            folder
+            for tree, settings in (
+                (self.base_tree, self.base_settings),
+                (self.tree, self.settings),
+            )
+            for folder in start_folders(
+                tree, settings, scripts, command_words(command_of(settings))
+            )
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def _python(
+        self, called: str, tree: FileTree, facts: Facts, settings: ContainerConfig
+    ) -> PythonSearch:
+        version = self.recipe.document.python.version
+        return PythonSearch(
+            tree=tree,
+            facts=facts,
+            settings=settings,
+            interpreter=called,
+            version=version,
+            machine=self.machine,
+        )
+
+    @cached_property
     def loader(self) -> Loader:
         """The image's dynamic loader."""
         facts = self.facts
@@ -310,13 +366,13 @@ class Evidence:
 
     @cached_property
     def _recorded_by(self) -> Mapping[str, str]:
-        """Which distribution that neither base nor lock has claims a path in its RECORD."""
+        """Which distribution claims a path in its RECORD, of those that nobody locked."""
         base = {pin.path for pin in self.lock.base.facts.distributions}
-        locked = {wheel.name for wheel in self.lock.wheels}
+        locked = {(wheel.name, wheel.version) for wheel in self.lock.wheels}
         return {
             path: label_of(pin)
             for pin in self.facts.distributions
-            if pin.path not in base and key_of(pin) not in locked
+            if pin.path not in base and (key_of(pin), pin.version) not in locked
             for path in (
                 pin.path,
                 *(path for path, _ in recorded_files(self.tree, self.collector, pin)),

@@ -44,7 +44,7 @@ class By(StrEnum):
     REPEATED = "repeated from the base"
     ALLOWED = "allowed by the recipe"
     FOLDER = "folders above explained paths"
-    BYTECODE = "bytecode, judged by `python.content` and `python.locked`"
+    BYTECODE = "bytecode, judged by `python.bytecode`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,12 @@ def explain(evidence: Evidence) -> Explained:
         if change.after is not None and change.after.kind is Kind.DIRECTORY:
             folders.append(change)
             continue
-        reason = _given_for(change, given) or _own(change, evidence) or allowed.by(change)
+        reason = (
+            _given_for(change, given)
+            or allowed.bytecode(change)
+            or _own(change, evidence)
+            or allowed.by(change)
+        )
         if reason is None:
             left.append(change)
         else:
@@ -257,6 +262,19 @@ class _Allowed:
             return None
         for pattern in self._wide:
             if pattern.covers(change.path):
+                self.used.add(pattern.text)
+                return By.ALLOWED
+        return None
+
+    def bytecode(self, change: Change) -> By | None:
+        """Explain cached bytecode (PEP 3147) by a pattern that ends in ``.pyc``, or by its name."""
+        path = change.path
+        if change.after is None or not path.endswith(".pyc"):
+            return None
+        cached = "__pycache__/" in path
+        for pattern in (*self._literal.values(), *self._wide):
+            fits = pattern.literal or (cached and pattern.text.endswith(".pyc"))
+            if fits and pattern.covers(path):
                 self.used.add(pattern.text)
                 return By.ALLOWED
         return None

@@ -22,7 +22,14 @@ _SHOWN = 5
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("files.explained")
     explained = evidence.explained
-    unexplained = [c for c in explained.left if c.before is None and not _is_told(c, evidence)]
+    new = [change for change in explained.left if change.before is None]
+    told = {change.path for change in new if _is_told(change, evidence)}
+    above = {folder for path in told for folder in ancestors(path)}
+    unexplained = [
+        change
+        for change in new
+        if change.path not in told and not (_is_folder(change) and change.path in above)
+    ]
     for (top, layer), changes in sorted(_by_folder(unexplained).items()):
         _refuse(top, layer, changes, evidence, findings)
     for entry in evidence.recipe.document.layer.allow:

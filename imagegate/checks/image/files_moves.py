@@ -10,7 +10,6 @@ from imagegate.checks.image.evidence import (
     Change,
     Evidence,
     is_distributions,
-    program_folders,
 )
 from imagegate.oci.tar import Kind
 
@@ -56,7 +55,6 @@ def _judge(evidence: Evidence) -> CheckReport:
         else:
             moved += 1
             rewritten += _judge_base_path(change, evidence, findings)
-    _judge_programs(evidence, findings)
     for irregularity in evidence.tree.irregularities:
         _judge_irregularity(irregularity, evidence, findings)
     if rewritten:
@@ -253,34 +251,6 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> None:
             place=place,
         )
     _judge_extended((), change, evidence, findings)
-
-
-def _judge_programs(evidence: Evidence, findings: Findings) -> None:
-    """Look for new files that are started instead of the base's program of the same name."""
-    folders = program_folders(evidence.settings.environment)
-    resolved = list(dict.fromkeys(evidence.tree.resolve(f) or f.strip("/") for f in folders))
-    for change in evidence.changes:
-        folder, _, name = change.path.rpartition("/")
-        if change.before is not None or change.after is None or folder not in resolved:
-            continue
-        later = resolved[resolved.index(folder) + 1 :]
-        hidden = next((f"{f}/{name}" for f in later if evidence.base_tree.get(f"{f}/{name}")), None)
-        if hidden is None or evidence.base_tree.resolve(hidden) == evidence.tree.resolve(
-            change.path
-        ):
-            continue
-        locked = evidence.locked_owner(change.path)
-        add = findings.note if locked else findings.fail
-        add(
-            "program-shadowed",
-            name,
-            f"`{name}` starts `/{change.path}` now"
-            + (f" of the locked {locked}" if locked else ""),
-            locked=f"/{hidden}",
-            found=f"/{change.path}",
-            place=evidence.place(change.path, change.layer),
-            hint="its folder comes first in PATH",
-        )
 
 
 def _judge_irregularity(

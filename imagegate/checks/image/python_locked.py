@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.launchers import EntryPoint, parse_entry_points, parse_launcher
-from imagegate.catalog.python import bytecode_source, site_of
+from imagegate.catalog.python import COMPILED, site_of
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import ON_THE_BASE, Change, Evidence, key_of
 from imagegate.oci.tar import Kind
@@ -23,20 +23,16 @@ _INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("python.locked")
-    _judge_distributions(evidence, findings)
+    missing = _judge_distributions(evidence, findings)
     counts: dict[str, _Count] = {wheel.label: _Count() for wheel in evidence.lock.wheels}
     for node in evidence.lock.layer:
-        _judge_locked_path(node, evidence, findings, counts.setdefault(node.owner, _Count()))
-    bytecode = 0
+        count = counts.setdefault(node.owner, _Count())
+        if node.owner.partition("==")[0] in missing and evidence.tree.get(node.path) is None:
+            count.all += 1  # told by the distribution
+        else:
+            _judge_locked_path(node, evidence, findings, count)
     for change in evidence.changes:
-        bytecode += _judge_added_path(change, evidence, findings)
-    if bytecode:
-        findings.note(
-            "bytecode",
-            "bytecode",
-            f"{bytecode} bytecode files were added; their code is not compared",
-            hint="build with `PYTHONDONTWRITEBYTECODE=1` and `pip install --no-compile`",
-        )
+        _judge_added_path(change, evidence, findings)
     if not counts:
         return findings.report(
             () if evidence.changes else ("no path was added",),
@@ -58,8 +54,8 @@ class _Count:
     generated: int = 0
 
 
-def _judge_distributions(evidence: Evidence, findings: Findings) -> None:
-    """Compare the added distributions with the locked ones by name and version."""
+def _judge_distributions(evidence: Evidence, findings: Findings) -> frozenset[str]:
+    """Compare the added distributions with the locked ones; returns the locked ones not there."""
     locked = {wheel.name: wheel.version for wheel in evidence.lock.wheels}
     base = {pin.path for pin in evidence.lock.base.facts.distributions}
     added = [pin for pin in evidence.facts.distributions if pin.path not in base]
@@ -96,7 +92,9 @@ def _judge_distributions(evidence: Evidence, findings: Findings) -> None:
             locked=locked[name],
             found="nothing",
             hint="build again from the lock",
+            cause=name,
         )
+    return frozenset(locked.keys() - here)
 
 
 def _judge_locked_path(node: Node, evidence: Evidence, findings: Findings, count: _Count) -> None:
@@ -169,23 +167,23 @@ def _same_python(found: str, expected: str) -> bool:
     return re.fullmatch(r"python3?(?:\.\d+)?", posixpath.basename(found)) is not None
 
 
-def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) -> int:
-    """Require that a new path where Python or the shell looks is explained; returns 1 for bytecode."""
+def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) -> None:
+    """Require that a new path where Python or the shell looks is explained."""
     after = change.after
     if after is None or change.before is not None or after.kind is Kind.DIRECTORY:
-        return 0
+        return
     scripts = evidence.recipe.document.python.scripts.lstrip("/")
     if site_of(change.path) is None and posixpath.dirname(change.path) != scripts:
-        return 0
+        return
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:
-        return 0
-    if change.path in evidence.explained.by and not change.path.endswith((".pyc", ".pyo")):
-        return 0
-    if bytecode_source(change.path) is not None:
-        return 1
+        return
+    if change.path.endswith(COMPILED):
+        return  # `python.bytecode` says everything of it
+    if change.path in evidence.explained.by:
+        return
     folder, _, name = change.path.rpartition("/")
     if name in _INSTALLERS_OWN and evidence.lock.layer.get(f"{folder}/METADATA") is not None:
-        return 0
+        return
     findings.fail(
         "file-not-locked",
         change.path,
@@ -195,7 +193,6 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
         place=evidence.place(change.path, change.layer),
         hint="what belongs there comes from a locked wheel",
     )
-    return 0
 
 
 def _layer(evidence: Evidence, path: str) -> int:

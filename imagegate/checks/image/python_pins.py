@@ -168,6 +168,7 @@ def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
                 "`pip freeze` no longer prints a line of the base",
                 locked=line,
                 found="nothing like it",
+                cause=line.split("==")[0],
             )
 
 

@@ -1,17 +1,18 @@
-"""``python.startup``: does Python obey new files at its start, and import other copies than before."""
+"""``python.startup``: does Python obey other files at its start than in the base."""
 
 from __future__ import annotations
 
 import posixpath
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.startup import importable, module_at, module_path, modules_of
+from imagegate.catalog.pysearch import BUILD_MARK
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import ON_THE_BASE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
+    from imagegate.catalog.pysearch import PythonSearch
     from imagegate.checks.image.evidence import Evidence
     from imagegate.facts import StartupFile
     from imagegate.verdict import CheckReport
@@ -21,46 +22,33 @@ def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("python.startup")
     before = {file.path: file for file in evidence.lock.base.facts.startup}
     now = {file.path: file for file in evidence.facts.startup}
-    folders = _folders(evidence)
     for path, file in sorted(now.items()):
         if path not in before:
-            _judge_new(file, folders, evidence, findings)
+            _judge_new(file, evidence, findings)
         elif file != before[path]:
             _judge_changed(before[path], file, evidence, findings)
     for path in sorted(before.keys() - now.keys()):
-        layer = evidence.tree.removed_by(path)
         findings.fail(
             "removed",
             path,
             "a file that Python obeys at its start is gone",
             locked=before[path].sha256,
             found="nothing",
-            place=evidence.place(path, layer),
+            place=evidence.place(path, evidence.tree.removed_by(path)),
         )
     compared = [f"`{path}`: {len(f.code)} lines of code" for path, f in sorted(now.items())]
-    _judge_environment(evidence, findings)
-    compared += _judge_order(folders, evidence, findings)
-    return findings.report(
-        compared, nothing_because="" if compared else "no folder of Python's is in the image"
-    )
+    seen: set[str] = set()
+    for base, image in evidence.interpreters:
+        compared.append(_judge_interpreter(base, image, evidence, findings, seen))
+    return findings.report(compared)
 
 
-def _folders(evidence: Evidence) -> tuple[str, ...]:
-    python = evidence.recipe.document.python.version
-    pythonpath = evidence.settings.environment.get("PYTHONPATH", "")
-    startup = evidence.facts.startup
-    return module_path(evidence.tree, pythonpath, evidence.sites, python, startup)
-
-
-def _judge_new(
-    file: StartupFile, folders: tuple[str, ...], evidence: Evidence, findings: Findings
-) -> None:
+def _judge_new(file: StartupFile, evidence: Evidence, findings: Findings) -> None:
     node = evidence.tree.get(file.path)
     place = evidence.place(file.path, node.layer if node else 0)
-    folder = posixpath.dirname(file.path.removesuffix("/__init__.py"))
     does = "; ".join([*file.code, *(f"adds `{line}`" for line in file.inserts)])
     owner = evidence.locked_owner(file.path)
-    if not does:
+    if not does or not _is_obeyed(file.path, evidence):
         return
     if owner:
         findings.note(
@@ -69,10 +57,9 @@ def _judge_new(
             f"a file of the locked {owner} is obeyed when Python starts",
             found=does,
             place=place,
+            cause=owner,
         )
         return
-    if not file.path.endswith(".pth") and folder not in folders:
-        return  # a module of this name that nothing imports at the start
     findings.fail(
         "new",
         file.path,
@@ -82,6 +69,22 @@ def _judge_new(
         place=place,
         hint="what runs before every program has to come from a locked wheel or from the base",
     )
+
+
+def _is_obeyed(path: str, evidence: Evidence) -> bool:
+    """Say whether some interpreter of the base comes across a file of this kind there."""
+    folder = posixpath.dirname(path)
+    if path.endswith("._pth"):
+        return folder in {f for pair in evidence.interpreters for f in _program_folders(pair[1])}
+    if path.endswith(".pth"):
+        # one outside site directories is no path file: weights of models have the same suffix
+        return folder.endswith(("/site-packages", "/dist-packages")) or any(
+            folder in image.sites for _, image in evidence.interpreters
+        )
+    if posixpath.basename(path).startswith("__init__."):
+        folder = posixpath.dirname(folder)
+    searched = {f for _, image in evidence.interpreters for f in image.order}
+    return folder in searched or folder in evidence.python_starts
 
 
 def _judge_changed(
@@ -98,97 +101,62 @@ def _judge_changed(
     )
 
 
-def _judge_environment(evidence: Evidence, findings: Findings) -> None:
-    """Look for a ``pyvenv.cfg`` that makes the interpreter a virtual environment's (PEP 405)."""
-    interpreter = evidence.recipe.document.python.interpreter.lstrip("/")
-    folder = posixpath.dirname(interpreter)
-    for path in (f"{folder}/pyvenv.cfg", f"{posixpath.dirname(folder)}/pyvenv.cfg".lstrip("/")):
-        before, now = evidence.base_tree.get(path), evidence.tree.get(path)
-        if (before.sha256 if before else "") != (now.sha256 if now else ""):
+def _program_folders(search: PythonSearch) -> Iterator[str]:
+    """Yield where a program lies, as it is called and without links."""
+    yield posixpath.dirname(search.interpreter.strip("/"))
+    yield posixpath.dirname(search.program)
+
+
+def _judge_interpreter(
+    base: PythonSearch,
+    image: PythonSearch,
+    evidence: Evidence,
+    findings: Findings,
+    seen: set[str],
+) -> str:
+    """Compare what decides where an interpreter has its library (getpath.py, PEP 405)."""
+    for folder in _program_folders(image):
+        for path in (
+            f"{folder}/pyvenv.cfg",
+            f"{posixpath.dirname(folder)}/pyvenv.cfg".lstrip("/"),
+            f"{folder}/{BUILD_MARK}",
+            f"{folder}/Modules/Setup.local",
+        ):
+            before, now = evidence.base_tree.get(path), evidence.tree.get(path)
+            same = before is now or (before and now and before.same_content(now))
+            if same or path in seen:
+                continue
+            seen.add(path)
             findings.fail(
                 "environment",
                 path,
                 "the interpreter takes this for the environment that it belongs to, and searches "
                 "its folders",
-                locked=before.sha256 if before else "nothing",
-                found=now.sha256 if now else "nothing",
+                locked=(before.sha256 or before.target) if before else "nothing",
+                found=(now.sha256 or now.target) if now else "nothing",
                 place=evidence.place(path, now.layer if now else evidence.tree.removed_by(path)),
             )
-
-
-def _judge_order(folders: tuple[str, ...], evidence: Evidence, findings: Findings) -> list[str]:
-    """Compare which copy of each module is found first, before and now."""
-    python = evidence.recipe.document.python.version
-    facts = evidence.lock.base.facts
-    pythonpath = evidence.base_settings.environment.get("PYTHONPATH", "")
-    old = module_path(evidence.base_tree, pythonpath, evidence.base_sites, python, facts.startup)
-    names = _modules_to_compare(old, folders, evidence)
-    before = _winners(old, names, evidence, base=True)
-    now = _winners(folders, names, evidence, base=False)
-    for module, path in sorted(before.items()):
-        winner = now.get(module)
-        if winner is None or posixpath.dirname(winner) == posixpath.dirname(path):
-            continue
-        folder = _folder_of(winner, folders)
-        if folder == _folder_of(path, old):
-            continue
-        node = evidence.tree.get(winner)
+    if base.library != image.library and base.interpreter not in seen:
+        seen.add(base.interpreter)
+        node = evidence.tree.get(f"{image.library.folder}/os.py")
         findings.fail(
-            "shadowed",
-            module,
-            f"`import {module}` takes another copy: `{folder}` is searched before the base's folder",
-            locked=path,
-            found=winner,
-            place=evidence.place(winner, node.layer if node else 0),
-            hint="`PYTHONPATH`, a `.pth` or an earlier site directory brings it in",
+            "library",
+            base.interpreter,
+            "the interpreter finds another standard library than in the base",
+            locked=f"/{base.library.folder}",
+            found=f"/{image.library.folder}",
+            place=evidence.place(f"{image.library.folder}/os.py", node.layer if node else 0),
+            hint="it looks for `lib/pythonX.Y/os.py` from its own folder upwards, after `PYTHONHOME`",
         )
-    for folder in folders:
-        if folder not in old and folder not in evidence.base_sites:
-            findings.note("searched", folder, "Python looks for modules in a further folder")
-    return [f"`{folder}` is searched, number {n}" for n, folder in enumerate(folders, 1)]
-
-
-def _modules_to_compare(
-    old: tuple[str, ...], new: tuple[str, ...], evidence: Evidence
-) -> tuple[str, ...]:
-    """Name the modules that may be found elsewhere now."""
-    names: set[str] = set()
-    for change in evidence.changes:
-        folder = _folder_of(change.path, new)
-        if folder:
-            names.update(modules_of([change.path[len(folder) + 1 :]]))
-    kept = [folder for folder in new if folder in old]
-    moved = new if kept != [f for f in old if f in new] else [f for f in new if f not in old]
-    for folder in moved:
-        names.update(importable(evidence.tree, folder))
-    return tuple(sorted(names))
-
-
-def _winners(
-    folders: tuple[str, ...], modules: tuple[str, ...], evidence: Evidence, *, base: bool
-) -> Mapping[str, str]:
-    tree = evidence.base_tree if base else evidence.tree
-    found: dict[str, str] = {}
-    for module in modules:
-        copies = (module_at(tree, folder, module) for folder in folders)
-        first = next((path for path in copies if path is not None), None)
-        if first is not None:
-            found[module] = first
-    return found
-
-
-def _folder_of(path: str, folders: tuple[str, ...]) -> str:
-    """Return the searched folder that a module lies in: the longest that fits."""
-    fitting = [folder for folder in folders if path.startswith(f"{folder}/")]
-    return max(fitting, key=len, default="")
+    return f"`{image.interpreter}`: standard library `/{image.library.folder}`"
 
 
 CHECK = Check(
     id="python.startup",
-    question="does Python obey new files at its start, or import another copy of a module than before",
-    why="a `.pth`, a `sitecustomize` or a folder that is searched first replaces code without a trace",
-    fix="remove the file or the variable, or bring the code in by a locked wheel",
+    question="does Python obey other files at its start than in the base",
+    why="a `.pth`, a `sitecustomize` or a `pyvenv.cfg` replaces code without a trace",
+    fix="remove the file, or bring the code in by a locked wheel",
     judge=_judge,
-    revision=1,
+    revision=2,
     rests_on=ON_THE_BASE,
 )

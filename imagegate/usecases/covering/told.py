@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from imagegate.checks.coverage import CHECKS
+from imagegate.checks.coverage.covering import CoverageVerdict, Covering
 from imagegate.coverage.render import to_github, to_json, to_text
+from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,8 +17,43 @@ if TYPE_CHECKING:
 
 
 def render(answers: Sequence[Answer], format_: str) -> str:
-    """Return one document about all of `answers`, those that could not be judged included."""
-    return {"text": _text, "json": _json, "github": _github}[format_](answers)
+    """Return one document about all of `answers`, those that could not be judged included.
+
+    Args:
+        answers: what can be said of each build.
+        format_: ``text``, ``json``, ``github``, or one of the forms that every verdict has:
+            ``markdown``, ``sarif``, ``junit``.
+    """
+    own = {"text": _text, "json": _json, "github": _github}.get(format_)
+    return own(answers) if own is not None else _generic(answers, Format(format_))
+
+
+def _generic(answers: Sequence[Answer], form: Format) -> str:
+    from imagegate import __version__
+    from imagegate.report.formats import render as render_verdicts
+
+    verdicts = [_verdict(answer) for answer in answers]
+    return render_verdicts(verdicts, form, version=__version__, details=False)
+
+
+def _verdict(answer: Answer) -> CoverageVerdict:
+    report = answer.report
+    covering = Covering(
+        report=report,
+        refused=answer.error.message if answer.error is not None else "",
+        hint=(answer.error.hint or "") if answer.error is not None else "",
+        notes=answer.notes,
+        strict=answer.strict,
+    )
+    return CoverageVerdict(
+        subject=answer.title,
+        reports=tuple(check.judge(covering) for check in CHECKS),
+        dockerfile=answer.title.partition(" [")[0],
+        builders=tuple(judgement.builder for judgement in report.judgements)
+        if report is not None
+        else (),
+        assets=len(report.assets) if report is not None else 0,
+    )
 
 
 def _text(answers: Sequence[Answer]) -> str:

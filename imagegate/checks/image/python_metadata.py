@@ -1,0 +1,98 @@
+"""``python.metadata``: does ``importlib.metadata`` find what it found in the base, and the lock."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from imagegate.catalog.python import site_of
+from imagegate.checks.check import Check, Findings
+from imagegate.checks.image.evidence import ON_THE_BASE
+from imagegate.oci.tar import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from imagegate.checks.image.evidence import Evidence
+    from imagegate.rootfs import FileTree
+    from imagegate.verdict import CheckReport
+
+# what importlib.metadata takes for a distribution, wherever on the path (``FastPath``, ``Lookup``)
+_METADATA = re.compile(r"[^/]+\.(?:dist-info|egg-info|egg)", re.IGNORECASE)
+
+
+def _judge(evidence: Evidence) -> CheckReport:
+    findings = Findings("python.metadata")
+    before: set[str] = set()
+    now: set[str] = set()
+    for base, image in evidence.interpreters:
+        starts = evidence.python_starts
+        before.update(base.order, (f for s in starts if (f := base.first(s)) is not None))
+        now.update(image.order, (f for s in starts if (f := image.first(s)) is not None))
+    told: set[str] = set()
+    for folder, path in _touched(now, evidence):
+        entry = f"{folder}/{path}".lstrip("/")
+        if entry not in told:
+            _judge_entry(entry, evidence, findings, told)
+    for folder in sorted(now - before):
+        for entry in _entries(folder, evidence.tree):
+            if entry not in told:
+                _judge_entry(entry, evidence, findings, told)
+    return findings.report(f"`/{folder}`" for folder in sorted(now))
+
+
+def _touched(folders: set[str], evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield folder and entry of each metadata that the layers brought or wrote into."""
+    leads = [(folder, f"{folder}/" if folder else "") for folder in sorted(folders)]
+    for change in evidence.changes:
+        for folder, lead in leads:
+            if change.path.startswith(lead):
+                first = change.path[len(lead) :].partition("/")[0]
+                if _METADATA.fullmatch(first):
+                    yield folder, first
+
+
+def _entries(folder: str, tree: FileTree) -> Iterator[str]:
+    lead = f"{folder}/" if folder else ""
+    found = {node.path[len(lead) :].partition("/")[0] for node in tree.under(folder)}
+    yield from (lead + name for name in sorted(found) if _METADATA.fullmatch(name))
+
+
+def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[str]) -> None:
+    told.add(entry)
+    inside = f"{entry}/"
+    changed = [c for c in evidence.changes if c.path == entry or c.path.startswith(inside)]
+    # in a site directory `python.locked` and `python.pins` compare distributions and files
+    if site_of(entry) is not None and changed:
+        return
+    foreign = [
+        change
+        for change in changed
+        if change.after is not None
+        and change.after.kind is not Kind.DIRECTORY
+        and not evidence.locked_owner(change.path)
+    ]
+    if changed and not foreign:
+        return
+    path, layer = (foreign[0].path, foreign[0].layer) if foreign else (entry, 0)
+    findings.fail(
+        "found",
+        entry,
+        "`importlib.metadata` finds a distribution that neither base nor lock has there: its "
+        "version and its entry points count",
+        locked="nothing",
+        found=f"/{path}",
+        place=evidence.place(path, layer),
+        hint="plugins are loaded by entry points from every folder that Python searches",
+    )
+
+
+CHECK = Check(
+    id="python.metadata",
+    question="does `importlib.metadata` find no distribution that neither base nor lock has",
+    why="an entry point is enough to be imported by vLLM, and a version enough to be believed",
+    fix="bring the distribution in by a locked wheel, or keep it out of the searched folders",
+    judge=_judge,
+    revision=1,
+    rests_on=ON_THE_BASE,
+)

@@ -1,0 +1,1 @@
+"""Steps of ``imagegate launch`` that several of its commands share."""

@@ -1,0 +1,267 @@
+"""Watched places: what decides which module, program, library or plugin is taken."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from tests.closed_world.debian import STDLIB
+from tests.closed_world.rows import Row, on_base, with_base
+from tests.closed_world.rows_files import allow
+from tests.elf import library
+from tests.images import Directory, File, Link
+from tests.judging import SITE, dist
+
+if TYPE_CHECKING:
+    from tests.images import Content
+
+EVIL = "print('not the one that was locked')\n"
+_SIZE = len("# torch\n")
+PYC = "torch/__pycache__/__init__.cpython-312.pyc"
+
+
+def pyc(flags: int, *, mtime: int = 0, size: int = _SIZE) -> bytes:
+    """Bytecode with the header of PEP 552, whose code is another than the source's."""
+    return b"\xcb\r\r\n" + struct.pack("<III", flags, mtime, size) + b"\xe3evil"
+
+
+ELF = library(soname="libevil.so")
+WORK = {"WorkingDir": "/srv/work"}
+
+
+def named(*paths: str) -> str:
+    """A recipe that takes some paths upon itself, by their full names or a pattern."""
+    return allow(*(f"/{path}" for path in paths))
+
+
+def imports(name: str, files: dict[str, Content], **more: object) -> Row:
+    """A file that is imported in the place of the base's, even where the recipe names it in full."""
+    paths = [path for path, content in files.items() if not isinstance(content, Directory)]
+    return Row(
+        name=name,
+        case=on_base(files, recipe=named(*paths), **more),  # type: ignore[arg-type]
+        fails=("python.imports/shadowed",),
+    )
+
+
+ROWS = (
+    # --- rows 5 and 6: bytecode
+    Row(
+        name="5 a forged timestamp in the bytecode of a base module",
+        case=on_base({f"{SITE}/{PYC}": pyc(0)}),
+        fails=("python.bytecode/unproven",),
+        failing=1,
+        control=on_base({f"{SITE}/{PYC}": pyc(0)}, recipe=named(f"{SITE}/**/*.pyc")),
+    ),
+    Row(
+        name="5 a checked hash in the bytecode of a base module, forged likewise",
+        case=on_base({f"{SITE}/{PYC}": pyc(3)}),
+        fails=("python.bytecode/unproven",),
+        failing=1,
+    ),
+    *(
+        Row(
+            name=f"6 unchecked bytecode of {what}, even where the recipe allows bytecode",
+            case=on_base({path: pyc(1)}, recipe=named(f"{lead}/**/*.pyc")),
+            fails=("python.bytecode/unchecked",),
+        )
+        for what, path, lead in (
+            ("a base distribution", f"{SITE}/{PYC}", SITE),
+            ("the standard library", f"{STDLIB}/__pycache__/os.cpython-312.pyc", STDLIB),
+            ("the working folder", "srv/work/__pycache__/x.cpython-312.pyc", "srv/work"),
+        )
+    ),
+    Row(
+        name="6 bytecode that is a link to something else",
+        case=on_base({f"{SITE}/{PYC}": Link("/tmp/x"), "tmp/x": pyc(1)}, recipe=named("tmp/x")),
+        fails=("python.bytecode/unchecked",),
+    ),
+    Row(
+        name="deleted bytecode is a note",
+        case=with_base(
+            on_base({f"{SITE}/torch/__pycache__/.wh.__init__.cpython-312.pyc": b""}),
+            {f"{SITE}/{PYC}": pyc(0)},
+        ),
+        notes=("python.bytecode/deleted",),
+    ),
+    Row(
+        name="a deleted module that was bytecode alone is a failure",
+        case=with_base(on_base({f"{SITE}/.wh.legacy.pyc": b""}), {f"{SITE}/legacy.pyc": pyc(0)}),
+        fails=("python.bytecode/lost",),
+    ),
+    # --- row 7: folders that are searched first
+    imports("7 an archive's name as a folder", {"usr/lib/python312.zip/torch.py": EVIL}),
+    imports("7 lib-dynload", {f"{STDLIB}/lib-dynload/torch.py": EVIL}),
+    imports("7 a package beside the launchers", {"usr/local/bin/torch/__init__.py": EVIL}),
+    imports("7 a module beside the launchers", {"usr/local/bin/torch.py": EVIL}),
+    imports("7 the working folder", {"srv/work/torch.py": EVIL}, config=WORK),
+    imports("7 the root as the working folder", {"torch.py": EVIL}),
+    imports(
+        "7 the root's user site",
+        {"root/.local/lib/python3.12/site-packages/torch/__init__.py": EVIL},
+    ),
+    Row(
+        name="7 an archive that is searched first",
+        case=on_base({"usr/lib/python312.zip": b"PK"}, recipe=named("usr/lib/python312.zip")),
+        fails=("python.imports/archive",),
+    ),
+    imports(
+        "a link to a folder in the place of the archive",
+        {"usr/lib/python312.zip": Link("/srv/x"), "srv/x/torch.py": EVIL},
+    ),
+    imports(
+        "a folder that a link in the working folder makes a package",
+        {"srv/work/torch": Link("/srv/x"), "srv/x/__init__.py": EVIL},
+        config=WORK,
+    ),
+    # --- row 9 and the table of forms
+    *(
+        imports(f"9 in the standard library: {form}", {f"{STDLIB}/{form}": content})
+        for form, content in (
+            ("torch.pyc", pyc(0)),
+            ("torch/__init__.pyc", pyc(0)),
+            ("torch/__init__.py", EVIL),
+            ("torch.abi3.so", ELF),
+            ("torch.so", ELF),
+            ("torch.cpython-312-aarch64-linux-gnu.so", ELF),
+            ("torch/__init__.abi3.so", ELF),
+        )
+    ),
+    *(
+        imports(f"a form that comes before a module's source: {form}", {f"{SITE}/{form}": content})
+        for form, content in (
+            ("torch/cuda/__init__.py", EVIL),
+            ("torch/cuda.abi3.so", ELF),
+            ("torch/cuda.so", ELF),
+            ("torch/cuda/__init__.cpython-312-aarch64-linux-gnu.so", ELF),
+            ("torch/__init__.so", ELF),
+        )
+    ),
+    imports(
+        "an extension in the standard library before its source", {f"{STDLIB}/os.abi3.so": ELF}
+    ),
+    *(
+        Row(
+            name=f"9 {form} in the standard library",
+            case=on_base({f"{STDLIB}/{form}": content}, recipe=named(f"{STDLIB}/{form}")),
+            fails=("python.startup/new",),
+        )
+        for form, content in (
+            ("usercustomize.pyc", pyc(0)),
+            ("sitecustomize.py", EVIL),
+            ("sitecustomize/__init__.py", EVIL),
+            ("sitecustomize.cpython-312-aarch64-linux-gnu.so", ELF),
+        )
+    ),
+    # --- namespace packages
+    Row(
+        name="a portion of a namespace package in an earlier folder",
+        case=with_base(
+            on_base(
+                {"srv/work/google/protobuf/__init__.py": EVIL},
+                config=WORK,
+                recipe=named("srv/work/google/protobuf/__init__.py"),
+            ),
+            {f"{SITE}/google/protobuf/__init__.py": "# p\n"},
+        ),
+        fails=("python.imports/shadowed",),
+        control=with_base(
+            on_base(
+                {"srv/work/google/other/__init__.py": ""},
+                config=WORK,
+                recipe='[config]\nworking_dir = "/srv/work"\n'
+                + named("srv/work/google/other/__init__.py"),
+            ),
+            {f"{SITE}/google/protobuf/__init__.py": "# p\n"},
+        ),
+    ),
+    Row(
+        name="a package in the place of a namespace package, in the last folder",
+        case=with_base(
+            on_base(
+                {"usr/lib/python3/dist-packages/google/__init__.py": EVIL},
+                recipe=named("usr/lib/python3/dist-packages/google/__init__.py"),
+            ),
+            {f"{SITE}/google/protobuf/__init__.py": "# p\n"},
+        ),
+        fails=("python.imports/shadowed",),
+    ),
+    # --- row 8 and what else decides where the library is
+    *(
+        Row(
+            name=f"8 {path}",
+            case=on_base({path: content}, recipe=named(path)),
+            fails=(code,),
+        )
+        for path, content, code in (
+            ("usr/bin/python3._pth", "/srv/x\n", "python.startup/new"),
+            ("usr/bin/python3.12._pth", "import evil\n", "python.startup/new"),
+            ("usr/bin/pyvenv.cfg", "home = /srv/x\n", "python.startup/environment"),
+            ("usr/pyvenv.cfg", "home = /srv/x\n", "python.startup/environment"),
+            ("usr/bin/pybuilddir.txt", "x\n", "python.startup/environment"),
+            ("usr/bin/lib/python3.12/os.py", EVIL, "python.startup/library"),
+            (f"{SITE}/x.pth", "import evil\n", "python.startup/new"),
+            ("root/.local/lib/python3.12/site-packages/x.pth", "/srv\n", "python.startup/new"),
+        )
+    ),
+    # --- row 11: metadata anywhere on the path
+    *(
+        Row(
+            name=f"11 {folder or 'the root'}: {form}",
+            case=on_base({path: "[vllm.general_plugins]\nzz = zz:f\n"}, recipe=named(path)),
+            fails=("python.metadata/found",),
+        )
+        for folder in (STDLIB, f"{STDLIB}/lib-dynload", "usr/local/bin", "")
+        for form in (
+            "zz-1.0.dist-info/entry_points.txt",
+            "zz.egg-info/entry_points.txt",
+            "torch-9.egg-info",
+            "zz-1.0-py3.12.egg/EGG-INFO/entry_points.txt",
+        )
+        for path in (f"{folder}/{form}".lstrip("/"),)
+    ),
+    # --- row 13: programs
+    Row(
+        name="13 a link that makes an earlier folder of PATH lead to one of the base",
+        case=with_base(
+            on_base({"usr/local/sbin": Link("/opt/tools")}, recipe=named("usr/local/sbin")),
+            {"opt/tools/python3": File(b"#!/bin/sh\n", mode=0o755)},
+        ),
+        fails=("programs.search/shadowed",),
+        control=with_base(
+            on_base({"usr/local/sbin": Link("/opt/tools")}, recipe=named("usr/local/sbin")),
+            {"opt/tools/other": File(b"#!/bin/sh\n", mode=0o755)},
+        ),
+    ),
+    Row(
+        name="13 a program in an earlier folder of PATH",
+        case=on_base(
+            {"usr/local/bin/bash": File(b"#!/bin/sh\n", mode=0o755)},
+            recipe=named("usr/local/bin/bash"),
+        ),
+        fails=("programs.search/shadowed",),
+    ),
+    Row(
+        name="13 a link in an earlier folder of PATH to another program of the base",
+        case=on_base(
+            {"usr/local/bin/python3": Link("/usr/bin/bash")}, recipe=named("usr/local/bin/python3")
+        ),
+        fails=("programs.search/shadowed",),
+        control=on_base(
+            {"usr/local/bin/python3": Link("/usr/bin/python3.12")},
+            recipe=named("usr/local/bin/python3"),
+        ),
+    ),
+    # --- honest
+    Row(
+        name="a locked wheel that adds to a namespace package",
+        case=with_base(
+            on_base(
+                dist("more", "1.0", files={"google/more/__init__.py": ""}),
+                locked={"more==1.0": dist("more", "1.0", files={"google/more/__init__.py": ""})},
+                requested=("more",),
+            ),
+            {f"{SITE}/google/protobuf/__init__.py": "# p\n"},
+        ),
+    ),
+)
