@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.peers
 
 
 @pytest.fixture
-def pushed(world: World, tmp_path: Path) -> tuple[LoopbackRegistry, str, str, Path]:
+def pushed(world: World, tmp_path: Path) -> Iterator[tuple[LoopbackRegistry, str, str, Path]]:
     """A registry that runs, the base, the artifact, and a folder with the public key."""
     with LoopbackRegistry().running() as registry:
         registry.add("team/base", world.base)
@@ -35,7 +36,7 @@ def pushed(world: World, tmp_path: Path) -> tuple[LoopbackRegistry, str, str, Pa
             signer=signer,
         )
         base = f"{registry.netloc}/team/base@{world.base.digest}"
-        yield registry, base, made.reference, tmp_path  # type: ignore[misc]
+        yield registry, base, made.reference, tmp_path
 
 
 @pytest.mark.parametrize("cosign", cosigns())
