@@ -101,10 +101,10 @@ def a_run_case(rng: random.Random) -> RunCase:
         lines = [_shell(rng) for _ in range(rng.randint(1, 3))]
         case.files[f"scripts/{name}.sh"] = "\n".join(["#!/bin/sh", *lines, "true"]) + "\n"
     stages = rng.choice([1, 1, 2, 2, 3])
-    lines: list[str] = []
+    text: list[str] = []
     for number in range(stages):
-        lines += _stage(rng, number)
-    case.dockerfile = "\n".join(lines) + "\n"
+        text += _stage(rng, number)
+    case.dockerfile = "\n".join(text) + "\n"
     return case
 
 

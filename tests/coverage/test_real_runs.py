@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from imagegate.coverage.building.build import Build, FilteredContext
+from imagegate.coverage.building.builder import Builder as Known
 from imagegate.coverage.outcome import Asset, Outcome, Standing
 from imagegate.coverage.reading.dockerfile import parse_dockerfile
 from imagegate.coverage.verdict import Judgement, judge
 from imagegate.errors import CoverageError
 from imagegate.usecases.covering.contexts import read_context
 from tests.coverage.drawing_runs import MODELS, ROOT, RunCase, a_run_case
-from tests.coverage.test_real_builders import Builder, BuilderFaultError, Known, Tree, builders
+from tests.coverage.test_real_builders import Builder, BuilderFaultError, Tree, builders
 
 PEER = Path(__file__).parents[2] / ".peers/usr/bin/busybox"
 BUSYBOX = os.environ.get("COVERAGE_BUSYBOX") or (
@@ -127,10 +128,11 @@ def judge_case(
             verdict.standing is Standing.COVERED and not there
         )
         fails = verdict.outcome is Outcome.BUILD_FAILS
-        assert not (wrong or fails), (
-            f"{builder.name}, {where}: {model} is {'there' if there else 'not there'}, said "
-            f"{verdict.outcome} {verdict.reason}\n{case}\n--- it said\n{builder.said}"
-        )
+        if wrong or fails:
+            pytest.fail(
+                f"{builder.name}, {where}: {model} is {'there' if there else 'not there'}, said "
+                f"{verdict.outcome} {verdict.reason}\n{case}\n--- it said\n{builder.said}"
+            )
 
 
 @pytest.mark.parametrize("kind", builders(), ids=lambda kind: kind.name)
