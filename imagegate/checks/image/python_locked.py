@@ -174,7 +174,9 @@ def _is_generated(node: Node, found: Node, evidence: Evidence) -> bool:
     entry_points = _entry_points_of(node.owner, evidence)
     expected = entry_points.get(name)
     interpreter = evidence.recipe.document.python.interpreter
-    return expected == launcher.entry_point and _same_python(launcher.interpreter, interpreter)
+    return expected == launcher.entry_point and _same_python(
+        launcher.interpreter, interpreter, evidence
+    )
 
 
 def _entry_points_of(owner: str, evidence: Evidence) -> dict[str, EntryPoint]:
@@ -186,11 +188,18 @@ def _entry_points_of(owner: str, evidence: Evidence) -> dict[str, EntryPoint]:
     return {}
 
 
-def _same_python(found: str, expected: str) -> bool:
-    """Compare interpreters; ``python3`` and ``python3.12`` of one folder are one program."""
-    if posixpath.dirname(found) != posixpath.dirname(expected):
-        return False
-    return re.fullmatch(r"python3?(?:\.\d+)?", posixpath.basename(found)) is not None
+def _same_python(found: str, expected: str, evidence: Evidence) -> bool:
+    """Say whether a launcher starts the recipe's interpreter, under whichever of its names."""
+    if found == expected:
+        return True
+    real = evidence.tree.resolve(found), evidence.tree.resolve(expected)
+    if real[1] is not None or real[0] is not None:
+        # an environment's program is a link to another's, and searches otherwise
+        beside = posixpath.dirname(found) == posixpath.dirname(expected)
+        return real[0] == real[1] and beside
+    version = re.escape(evidence.recipe.document.python.version)
+    named = re.fullmatch(rf"python(?:3|{version})?", posixpath.basename(found))
+    return posixpath.dirname(found) == posixpath.dirname(expected) and named is not None
 
 
 def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) -> None:
