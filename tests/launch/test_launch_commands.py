@@ -58,7 +58,9 @@ def test_a_share_that_does_not_fit_is_refused_with_both_figures(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "sarif", "junit", "github"])
-def test_every_format(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_format(
+    workspace: Workspace, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = (fact_file(tmp_path, "pulsar", 90.0), fact_file(tmp_path, "magnetar", 110.97))
     assert check("--format", form, files=files) == 1
     assert "launch.memory" in capsys.readouterr().out
