@@ -170,6 +170,8 @@ def _verified(call: Invocation, name: str, base: str | None) -> LockReport:
     from imagegate.report.locking import LockReport
     from imagegate.usecases.base_locks import verify_base
 
+    if base is None and call.workspace.recipe(name).base is None:
+        return LockReport(name=name, result="no base")
     found = verify_base(call, name, location=base)
     digest = str(call.workspace.lock(name).digest)
     if found.holds:

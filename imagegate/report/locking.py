@@ -21,7 +21,7 @@ class LockReport:
 
     Attributes:
         name: the recipe.
-        result: `locked`, `unchanged`, `fresh`, `stale`, `differs` or `failed`.
+        result: `locked`, `unchanged`, `fresh`, `stale`, `holds`, `differs`, `no base` or `failed`.
         digest: of the lock, `""` where there is none.
         base: how the base's lock came, `""` where that was not asked.
         pinned: what `[base] image` became, `""` where it stayed.
