@@ -175,6 +175,7 @@ def read_base(source: ImageSource, reporter: Reporter) -> dict[str, bytes]:
             facts=locked_facts(facts),
             freeze=_freeze(facts),
             files=encode_index(whole.nodes, whole.owners),
+            options=whole.options,
         )
     )
 

@@ -25,6 +25,7 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.documents import OWN_LIMIT
 from imagegate.oci.platform import Platform
 from imagegate.oci.reference import Reference
+from imagegate.reading.options import options_of_wheels
 from imagegate.recipe import parse_recipe
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
@@ -301,16 +302,20 @@ def _complete(call: Invocation, state: RecipeState, obtained: ObtainedBase | Non
     wheels: tuple[LockedWheel, ...] = ()
     layer: tuple[Node, ...] = ()
     sizes: dict[str, int] = {}
+    options = b""
     if state.requirements:
         facts = obtained.lock.document.facts if obtained is not None else None
         paths, layer = _lock_wheels(call, state, facts)
         wheels = tuple(paths)
         sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
+        site = state.recipe.document.python.site.lstrip("/")
+        options = options_of_wheels(site, paths.values())
     return LockParts(
         **_of_state(state, obtained.name if obtained is not None else None),
         wheels=wheels,
         wheel_sizes=sizes,
         layer=layer,
+        options=options,
     )
 
 

@@ -34,6 +34,7 @@ from imagegate.checks.image import (
     python_requirements,
     python_startup,
     secrets_leaked,
+    serve_options,
     users_declared,
     waivers,
 )
@@ -69,6 +70,7 @@ CHECKS: tuple[Check[Evidence], ...] = (
     files_explained.CHECK,
     users_declared.CHECK,
     secrets_leaked.CHECK,
+    serve_options.CHECK,
     copy_context.CHECK,
     copy_coverage.CHECK,
     copy_present.CHECK,
