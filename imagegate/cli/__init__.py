@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 # name, module, and the one line that the list of commands shows
 COMMANDS = {
     "init": ("imagegate.cli.init", "Write a workspace with one commented recipe."),
-    "lock": (
-        "imagegate.cli.lock",
-        "Learn the base from its bytes and resolve the layer against it.",
-    ),
+    "lock": ("imagegate.cli.lock", "Resolve what a recipe adds against its base, and lock both."),
+    "base": ("imagegate.cli.base", "List, read, publish and take the locks of bases."),
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
@@ -39,11 +37,16 @@ COMMANDS = {
     "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
     "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
+    "overview": (
+        "imagegate.cli.overview",
+        "Show all images at a glance: what is live, on which base, with which pins.",
+    ),
     "admission": (
         "imagegate.cli.admission",
         "Print a policy that lets only judged images run in a cluster.",
     ),
     "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
+    "mv": ("imagegate.cli.mv", "Rename a recipe with its lock."),
     "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }

@@ -225,18 +225,27 @@ def read_verifier(path: Path) -> KeyVerifier:
         UsageError: there is no such file.
         AttestationError: it holds no public key that can be used.
     """
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
     try:
         content = read_regular(path)
     except OSError as error:
         raise UsageError(f"cannot read the key `{path}`: {error.strerror}") from error
+    return parse_verifier(content, f"`{path}`")
+
+
+def parse_verifier(content: bytes, what: str) -> KeyVerifier:
+    """Read a public key from its PEM.
+
+    Raises:
+        AttestationError: it is no public key that can be used.
+    """
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     try:
         key = load_pem_public_key(content)
     except (ValueError, TypeError) as error:
         hint = "give the public half, `*.pub`" if b"PRIVATE" in content else None
-        raise AttestationError(f"`{path}` holds no public key as PEM", hint=hint) from error
-    return KeyVerifier(_usable_public(key, f"the key `{path}`"))
+        raise AttestationError(f"{what} holds no public key as PEM", hint=hint) from error
+    return KeyVerifier(_usable_public(key, f"the key {what}"))
 
 
 def _read_private(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ from imagegate.lock import (
 from imagegate.lock.oldform import decode_old, is_old_form
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import OWN_LIMIT
+from imagegate.oci.platform import Platform
+from imagegate.oci.reference import Reference
+from imagegate.reading.options import options_of_wheels
 from imagegate.recipe import parse_recipe
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
@@ -33,7 +37,7 @@ from imagegate.workspace.exclusive import exclusive
 from imagegate.workspace.ownership import foreign_in_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from imagegate.facts import Facts
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from imagegate.lock.oldform import OldLock
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
+    from imagegate.signing.keys import KeyVerifier
     from imagegate.usecases.invocation import Invocation
     from imagegate.workspace import RecipeState, Workspace
 
@@ -70,7 +75,12 @@ class LockOutcome:
 
 
 def lock_recipe(
-    call: Invocation, name: str, *, base: str | None = None, name_as: str | None = None
+    call: Invocation,
+    name: str,
+    *,
+    base: str | None = None,
+    name_as: str | None = None,
+    trusted: Sequence[KeyVerifier] = (),
 ) -> LockOutcome:
     """Write a recipe's lock anew.
 
@@ -79,6 +89,7 @@ def lock_recipe(
         name: the recipe.
         base: where the base's bytes are; a base with another digest than the recipe's replaces it.
         name_as: where such a base is published, if `base` is no registry's reference.
+        trusted: whose published base locks count, beside those of the workspace's file.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
@@ -88,6 +99,7 @@ def lock_recipe(
         FetchError: a wheel could not be had.
     """
     workspace = call.workspace
+    _pin_tag(call, name, base)
     state = workspace.state(name)
     if state.recipe.base is None and base is not None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to lock")
@@ -101,7 +113,7 @@ def lock_recipe(
     obtained = None
     rewritten: str | None = None
     if state.recipe.base is not None:
-        obtained = obtain_base(call, state.recipe, location=base, name_as=name_as)
+        obtained = obtain_base(call, state.recipe, location=base, name_as=name_as, trusted=trusted)
         if obtained.image != state.recipe.base:
             rewritten = str(obtained.image)
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
@@ -232,6 +244,37 @@ def _move_over(call: Invocation, state: RecipeState, old: OldLock) -> LockOutcom
 # --- image.toml
 
 
+def _pin_tag(call: Invocation, name: str, base: str | None) -> None:
+    """Give a base that the recipe names by tag alone the digest that the tag leads to now.
+
+    Raises:
+        UsageError: nobody said where; names the command that does.
+    """
+    path = call.workspace.recipe_path(name)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        image = document["base"]["image"]
+        platform = Platform.parse(document["platform"])
+        named = Reference.parse(image)
+    except (OSError, ValueError, KeyError, TypeError, UsageError):
+        return  # whoever reads the recipe says what is wrong
+    if named.digest is not None:
+        return
+    if base is None:
+        raise UsageError(
+            f"the recipe `{name}` names its base by tag alone: `{image}`; a tag can move",
+            hint=f"pin what it leads to now: `imagegate lock {name} --base docker://{image}`",
+        )
+    found = call.open(base, platform).image
+    digest = found.index_digest or found.digest
+    if digest is not None:
+        pinned = str(Reference(named.registry, named.repository, named.tag, digest))
+        text = _rewrite_base(path.read_text(encoding="utf-8"), pinned)
+        parse_recipe(name, text, call.workspace.relative(path))
+        write_file(path, text.encode())
+        call.reporter.say(f"image.toml now pins {pinned}")
+
+
 def _with_base(workspace: Workspace, recipe: Recipe, image: str) -> Recipe:
     path = workspace.recipe_path(recipe.name)
     text = _rewrite_base(read_regular_text(path), image)
@@ -259,16 +302,20 @@ def _complete(call: Invocation, state: RecipeState, obtained: ObtainedBase | Non
     wheels: tuple[LockedWheel, ...] = ()
     layer: tuple[Node, ...] = ()
     sizes: dict[str, int] = {}
+    options = b""
     if state.requirements:
         facts = obtained.lock.document.facts if obtained is not None else None
         paths, layer = _lock_wheels(call, state, facts)
         wheels = tuple(paths)
         sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
+        site = state.recipe.document.python.site.lstrip("/")
+        options = options_of_wheels(site, paths.values())
     return LockParts(
         **_of_state(state, obtained.name if obtained is not None else None),
         wheels=wheels,
         wheel_sizes=sizes,
         layer=layer,
+        options=options,
     )
 
 
