@@ -198,17 +198,25 @@ class Collector:
 
     def end_layer(self, entries: Iterable[TarEntry]) -> None:
         """Take over what the layer just read has left."""
-        digests = {entry.path: entry.sha256 for entry in entries}
+        digests = {}
+        for entry in entries:
+            if entry.sha256:
+                self._read.add(entry.sha256)
+            if entry.path in self._pending:
+                digests[entry.path] = entry.sha256
         for path, extracts in self._pending.items():
             for name, extract in extracts:
                 self._kept[name, digests[path]] = extract.finish()
         self._pending.clear()
-        self._read.update(digests.values())
 
     def absorb(self, other: Collector) -> None:
-        """Take over all extracts of another collector."""
+        """Take over all extracts of another collector, which is used no more."""
         self._kept.update(other._kept)
-        self._read.update(other._read)
+        # a base of one layer has a digest for each of some 100,000 files: they are not copied
+        if self._read:
+            self._read.update(other._read)
+        else:
+            self._read = other._read
 
     def has_read(self, node: Node) -> bool:
         """Say whether a file's bytes streamed past; a hard link to a file below did not."""
