@@ -558,3 +558,21 @@ def test_two_at_once_leave_one_good_base_lock(world: World) -> None:
     assert [process.wait() for process in several] == [0, 0, 0]
     assert contents(world.base_lock) == expected
     assert len(list((world.root / "locks/bases").iterdir())) == 1
+
+
+def test_killed_at_any_moment_a_pull_leaves_whole_files(
+    homed: World, signed: tuple[str, Path]
+) -> None:
+    expected = contents(homed.base_lock)
+    command = [sys.executable, "-m", "imagegate", "base", "pull", signed[0]]
+    command += ["--trust", str(signed[1]), "-w", str(homed.root)]
+    for step in range(8):
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(0.2 * step)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        now = contents(homed.base_lock)
+        assert {name: now[name] for name in expected} == expected
+        list(Workspace(homed.root).lock("demo").files)
