@@ -92,7 +92,7 @@ def _result(report: CheckReport) -> str:
 
 def _compared(report: CheckReport) -> str:
     if report.compared:
-        return str(len(report.compared))
+        return plain(report.summary) or str(len(report.compared))
     return plain(report.left_out or report.nothing_because or "nothing was compared")
 
 
