@@ -207,8 +207,10 @@ def _lines(text: bytes) -> list[str]:
 
 
 def _folders(assets: Iterable[Asset]) -> dict[str, Asset]:
-    """Return one asset per recipe folder."""
-    return {asset.folder: asset for asset in reversed(list(assets))}
+    """Return one asset per recipe folder; a file that was asked for alone has none."""
+    return {
+        asset.folder: asset for asset in reversed(list(assets)) if asset.folder and not asset.single
+    }
 
 
 def _exceptions(bench: _Bench, pick: Callable[[str], int]) -> list[Edit]:
