@@ -156,6 +156,21 @@ def test_the_schema_is_printed() -> None:
     assert json.loads(run("--schema").out)["title"] == "CoverageToml"
 
 
+@pytest.mark.parametrize("pattern", ["models.json", "*.json", "."])
+def test_a_single_file_is_repaired_by_its_own_line(project: Path, pattern: str) -> None:
+    write(
+        project,
+        {"Dockerfile": "FROM scratch\nCOPY models.json /etc/m.json\n", ".dockerignore": "*.json\n"},
+    )
+    told = run("-f", "Dockerfile", "--recipes", pattern, "--expect", f"{pattern}=/etc/", "--fix")
+    assert "COPY / /etc/" not in told.out
+    text = (project / "Dockerfile").read_text()
+    assert "COPY models.json /etc/models.json" in text
+    assert "!models.json" in (project / ".dockerignore").read_text()
+    if pattern != ".":
+        assert told.code == 0
+
+
 # -- discovery
 
 
