@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.oci.documents import canonical_json
 from imagegate.recipe import ENV_NAME, PLAIN_VALUE
 from imagegate.recipe.serve import ServeSection
 from imagegate.workspace.atomic import write_file
+from imagegate.workspace.exclusive import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 # how many states the history keeps
 _HISTORY = 50
+# seconds to wait for others who publish; each takes a few milliseconds
+_PATIENCE = 60.0
 
 
 class PublishedState(BaseModel):
@@ -109,10 +114,11 @@ class ProfileStore:
         try:
             verdicts = self._folder / "verdicts"
             verdicts.mkdir(parents=True, exist_ok=True)
-            write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
+            with self._alone():
+                write_file(verdicts / f"{state.verdict.replace(':', '-')}.json", verdict)
+                self._replace(name, state)
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
-        self._replace(name, state)
         return env
 
     def rollback(self, name: str, *, at: str, by: str, why: str = "") -> PublishedState:
@@ -130,12 +136,18 @@ class ProfileStore:
         Raises:
             ProfileError: there is no such profile, no state before, or it cannot be written.
         """
-        before = _before(self._published(name))
-        if before is None:
-            raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
-        again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
-        self._replace(name, before.model_copy(update=again))
+        self._published(name)
+        with self._alone():
+            before = _before(self._published(name))
+            if before is None:
+                raise ProfileError(f"the profile `{name}` has no earlier state to go back to")
+            again = {"promoted_at": at, "promoted_by": by, "why": why, "rollback": True}
+            self._replace(name, before.model_copy(update=again))
         return before
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Hold the folder: history and file are read, and written after what was read."""
+        return exclusive(self._folder, "a profile of this folder", patience=_PATIENCE)
 
     def retire(self, name: str, *, at: str, by: str, why: str = "") -> Path:
         """End a profile: its ``.env`` is taken away, its history stays.
@@ -152,15 +164,16 @@ class ProfileStore:
         Raises:
             ProfileError: there is no such profile, or it cannot be written.
         """
-        states = self._published(name)
+        self._published(name)
         _require_one_line(why, by)
         env = self._env(name)
         retired = Retirement(retired_at=at, retired_by=by, why=why)
-        changes = {"states": states, "retired": retired}
         try:
-            # the history first: a crash in between leaves a profile that still holds
-            self._write_history(name, self._history(name).model_copy(update=changes))
-            env.unlink()
+            with self._alone():
+                changes = {"states": self._published(name), "retired": retired}
+                # the history first: a crash in between leaves a profile that still holds
+                self._write_history(name, self._history(name).model_copy(update=changes))
+                env.unlink()
         except OSError as error:
             raise ProfileError(f"cannot retire `{env}`: {error.strerror}") from error
         return env
@@ -186,7 +199,7 @@ class ProfileStore:
     def _reached(self, name: str, states: tuple[PublishedState, ...]) -> tuple[PublishedState, ...]:
         """Leave out the newest states if they never reached the file: nobody has seen them."""
         try:
-            text = self._env(name).read_bytes()
+            text = read_regular(self._env(name))
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -201,7 +214,7 @@ class ProfileStore:
         """Return the current state and those before it."""
         env = self._env(name)
         try:
-            text = env.read_bytes()
+            text = read_regular(env)
         except FileNotFoundError as error:
             retired = self._history(name).retired
             if retired is not None:
@@ -228,7 +241,7 @@ class ProfileStore:
     def _history(self, name: str) -> _History:
         path = self._folder / f"{name}.json"
         try:
-            return _History.model_validate_json(path.read_bytes())
+            return _History.model_validate_json(read_regular(path))
         except FileNotFoundError:
             return _History.model_validate({"schema": "imagegate-profile-1", "profile": name})
         except (OSError, ValidationError) as error:

@@ -98,6 +98,12 @@ _Patterns = Annotated[
         "`{a,b}`, `.` for all of it."
     ),
 ]
+_Excluded = Annotated[
+    list[_Pattern],
+    Field(min_length=1),
+    BeforeValidator(_one_or_several),
+    _several("What `assets` names and is not wanted in the image."),
+]
 _Files = Annotated[
     list[_Pattern],
     Field(min_length=1),
@@ -139,6 +145,7 @@ class Judging(_Section):
 
     Attributes:
         assets: what has to be in the image.
+        exclude: what of it is not wanted.
         expect: where it has to be, from ``SRC`` to ``DST``.
         builders: names of builders.
         strict: notes fail, too.
@@ -146,6 +153,7 @@ class Judging(_Section):
     """
 
     assets: _Patterns | None = None
+    exclude: _Excluded | None = None
     expect: Annotated[
         dict[str, str] | None,
         AfterValidator(lambda value: _expectations(value) if value else value),

@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 # name, module, and the one line that the list of commands shows
 COMMANDS = {
     "init": ("imagegate.cli.init", "Write a workspace with one commented recipe."),
-    "lock": (
-        "imagegate.cli.lock",
-        "Learn the base from its bytes and resolve the layer against it.",
-    ),
+    "lock": ("imagegate.cli.lock", "Resolve what a recipe adds against its base, and lock both."),
+    "base": ("imagegate.cli.base", "List, read, publish and take the locks of bases."),
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
@@ -38,11 +37,16 @@ COMMANDS = {
     "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
     "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
+    "overview": (
+        "imagegate.cli.overview",
+        "Show all images at a glance: what is live, on which base, with which pins.",
+    ),
     "admission": (
         "imagegate.cli.admission",
         "Print a policy that lets only judged images run in a cluster.",
     ),
     "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
+    "mv": ("imagegate.cli.mv", "Rename a recipe with its lock."),
     "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
     "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
 }
@@ -54,6 +58,11 @@ _EXITS = (
     ("3", "could not judge: a blob, a lock or the network failed"),
     INTERRUPTED,
 )
+
+
+# set to anything, an unexpected error shows where it came from
+_TRACEBACK = "IMAGEGATE_TRACEBACK"
+_ENVIRONMENT = ((_TRACEBACK, "set to anything: show where an unexpected error comes from"),)
 
 
 class _LazyGroup(click.Group):
@@ -75,6 +84,7 @@ class _LazyGroup(click.Group):
 
     def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_section(formatter, "Exit codes", _EXITS)
+        write_section(formatter, "Environment", _ENVIRONMENT)
         write_section(formatter, "Completion, in the shell's start file", COMPLETION)
 
     def resolve_command(
@@ -104,6 +114,10 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a file's name need not be text; what cannot be written is written as an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = cli.main(list(arguments), prog_name="imagegate", standalone_mode=False)
     except click.ClickException as error:
@@ -129,5 +143,16 @@ def run(arguments: Sequence[str]) -> int:
         name = f"`{error.filename}`: " if error.filename else ""
         message = f"{name}{(error.strerror or str(error)).lower()}"
         click.echo(f"imagegate: {shown_lines(message)}", err=True)
+        return 3
+    except Exception as error:  # noqa: BLE001 - exit code 1 would say that something was judged
+        if os.environ.get(_TRACEBACK):
+            traceback.print_exc()
+        said = " ".join(str(error).split())[:200]
+        click.echo(f"imagegate: unexpected {type(error).__name__}: {said!a}", err=True)
+        click.echo(
+            "hint: this is a fault of imagegate's, and no verdict; please report it to the project, "
+            f"with what `{_TRACEBACK}=1` shows",
+            err=True,
+        )
         return 3
     return result if isinstance(result, int) else 0

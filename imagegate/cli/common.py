@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from imagegate.foreign import shown_lines
+from imagegate.localfiles import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from imagegate.usecases.transfer import Moved
     from imagegate.workspace import Workspace
 
+# hours of a century
+_LONGEST_AGE = 876_600.0
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
@@ -52,7 +55,7 @@ def read_key(key: Path, passphrase_file: Path | None) -> Signer:
 
     passphrase = None
     if passphrase_file is not None:
-        passphrase = passphrase_file.read_bytes().partition(b"\n")[0].rstrip(b"\r")
+        passphrase = read_regular(passphrase_file).partition(b"\n")[0].rstrip(b"\r")
     return read_signer(key, passphrase=passphrase)
 
 
@@ -68,12 +71,20 @@ def attested_options(command: _Command) -> _Command:
     max_age = click.option(
         "--max-age",
         metavar="HOURS",
-        type=click.FloatRange(min=0),
+        type=click.FloatRange(min=0, max=_LONGEST_AGE),
+        callback=_number,
         default=168.0,
         show_default=True,
         help="How old a stored verdict may be.",
     )
     return attested(max_age(command))
+
+
+def _number(_ctx: click.Context, _parameter: click.Parameter, value: float) -> float:
+    """Refuse ``nan``, which is neither too small nor too large."""
+    if value != value:  # noqa: PLR0124 - IEEE 754: a NaN differs from itself
+        raise click.BadParameter("nan is not a number of hours.")
+    return value
 
 
 def insecure_option(command: _Command) -> _Command:

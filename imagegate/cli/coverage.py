@@ -56,6 +56,12 @@ _FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
     "`.` for everything. See below.",
 )
 @click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="What of it is not wanted in the image (repeatable).",
+)
+@click.option(
     "--expect",
     "expects",
     multiple=True,
@@ -167,7 +173,7 @@ class _Given:
         return bool(
             self._said
             & {
-                "dockerfiles", "context", "recipes", "expects", "target", "build_args",
+                "dockerfiles", "context", "recipes", "exclude", "expects", "target", "build_args",
                 "build_contexts", "run_keeps",
             }
         )  # fmt: skip
@@ -244,6 +250,7 @@ class _Given:
                 label=STANDARD_INPUT,
                 context=context,
                 assets=self.texts("recipes"),
+                exclude=self.texts("exclude"),
                 expects=self.texts("expects"),
                 target=self.text("target"),
                 build_args=_build_args(self.texts("build_args")),

@@ -61,6 +61,8 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
             click.echo(f"{drift.recipe}  {drift.base or 'scratch'}")
             for question in drift.questions:
                 click.echo(f"  {question.asks:<7} {question.answer.value:<10} {question.detail}")
+            if drift.adopt:
+                click.echo(f"  next    {drift.adopt}")
     if any(drift.has(Answer.DRIFTED) for drift in drifts):
         return 1
     return 3 if any(drift.has(Answer.UNKNOWN) for drift in drifts) else 0
@@ -113,6 +115,7 @@ def _document(drift: Drift) -> dict[str, object]:
     return {
         "recipe": drift.recipe,
         "base": drift.base,
+        "adopt": drift.adopt,
         "questions": [
             {"asks": question.asks, "answer": question.answer.value, "detail": question.detail}
             for question in drift.questions

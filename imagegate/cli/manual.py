@@ -12,7 +12,11 @@ INTERRUPTED = ("130", "interrupted; the files that were there are whole")
 _USAGE = ("2", "what was given cannot be used")
 _WORKSPACE: Rows = (
     ("images/NAME/image.toml", "the recipe, with requirements.in and recipes/ beside it"),
-    ("locks/NAME/", "what the base holds and what the layer may add"),
+    ("locks/NAME/, locks/bases/", "what the layer may add, and what the base holds"),
+)
+_BASES: Rows = (
+    ("locks/bases/DIGEST/", "what one base holds"),
+    ("locks/trust.toml", "whose published base locks count: `[[trusted]]`, `key = FILE`"),
 )
 _LAYOUT = ("build/NAME/", "the OCI image layout that was built")
 _ACCOUNTS: Rows = (
@@ -72,18 +76,81 @@ MANUALS = {
     ),
     "lock": Manual(
         examples=(
-            ("imagegate lock glm", "read the base that the recipe names"),
+            ("imagegate lock glm", "after a change of recipe, requirements or assets"),
             ("imagegate lock glm --base registry.example/vllm@sha256:…", "take over another base"),
             ("imagegate lock glm --base oci:build/vllm-gb10", "read it out of a layout"),
+            (
+                "imagegate lock --all --trust release.pub",
+                "take published base locks where they count",
+            ),
+            ("imagegate lock --all --check --format markdown", "for a pull request's comment"),
+            ("imagegate lock glm --verify-base", "does the base's lock say what its bytes say"),
         ),
         exits=(
             ("0", "locked"),
+            ("1", "with --check: a lock is stale; with --verify-base: the base's lock is wrong"),
             _USAGE,
             ("3", "could not lock: the base, the network, or a requirement that cannot be met"),
             INTERRUPTED,
         ),
         files=_WORKSPACE,
         environment=(*_CACHE, *_ACCOUNTS),
+    ),
+    "base": Manual(
+        examples=(
+            ("imagegate base list", "which bases are locked, and who stands on them"),
+            ("imagegate base read registry.example/vllm@sha256:…", "learn a base from its bytes"),
+            ("imagegate base push glm --sign release.key", "publish the lock of glm's base"),
+            ("imagegate base pull glm --trust release.pub", "take it instead of reading the base"),
+            ("imagegate base prune --dry-run", "which base locks nobody needs"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base list": Manual(
+        examples=(
+            ("imagegate base list", "which bases are locked, and who stands on them"),
+            ("imagegate base list --format json", "the same for programs"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+    ),
+    "base read": Manual(
+        examples=(
+            ("imagegate base read registry.example/vllm@sha256:…", "learn a base from its bytes"),
+            ("imagegate base read oci:base --again", "once more, for instance after a doubt"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base push": Manual(
+        examples=(
+            ("imagegate base push glm --sign release.key", "publish the lock of the base of glm"),
+            ("imagegate base push sha256:… --to registry.example/vllm --keyless", "as a CI job"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base pull": Manual(
+        examples=(
+            ("imagegate base pull glm --trust release.pub", "take it instead of reading the base"),
+        ),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+        environment=_ACCOUNTS,
+    ),
+    "base prune": Manual(
+        examples=(("imagegate base prune --dry-run", "which base locks nobody needs"),),
+        exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
+        files=_BASES,
+    ),
+    "mv": Manual(
+        examples=(("imagegate mv glm glm-gb10", "rename images/glm and locks/glm"),),
+        exits=(("0", "renamed"), _USAGE, _JUDGED),
+        files=_WORKSPACE,
     ),
     "build": Manual(
         examples=(
@@ -178,7 +245,7 @@ MANUALS = {
         ),
         sections=(
             (
-                "Patterns, of --recipes and `assets`",
+                "Patterns, of --recipes and --exclude",
                 (
                     ("models.json", "one file"),
                     ("recipes/*", "each folder in recipes/, with all its files"),
@@ -307,6 +374,15 @@ MANUALS = {
         ),
         exits=(("0", "written"), ("2", "a file exists; a key is never replaced")),
         files=(("PREFIX.key", "the private key, mode 0600"), ("PREFIX.pub", "the public key")),
+    ),
+    "overview": Manual(
+        examples=(
+            ("imagegate overview", "images grouped by base and pins"),
+            ("imagegate overview --details --drift", "a line each, with what registries say"),
+            ("imagegate overview --html images.html", "a page besides"),
+        ),
+        exits=(("0", "shown, whatever the images' states are"), _USAGE),
+        files=(*_WORKSPACE, ("profiles/", "what is published, and the stored verdicts")),
     ),
     "admission": Manual(
         examples=(

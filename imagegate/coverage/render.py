@@ -127,8 +127,11 @@ def _text_lines(report: FileReport) -> Iterator[str]:
     yield from _notes(assets)
     if report.edits:
         yield "  written:" if report.written else "  proposed:"
-        for edit in report.edits:
+        for edit in report.edits[:_GROUPS]:
             yield f"    {edit.path}: after line {edit.after}: {edit.text}"
+        if len(report.edits) > _GROUPS:
+            rest = len(report.edits) - _GROUPS
+            yield f"    … and {rest} more lines; `--format json` lists them all"
 
 
 def _failures(report: FileReport) -> Iterator[str]:

@@ -12,6 +12,7 @@ from imagegate.oci.documents import (
     BASE_NAME,
     OCI_CONFIG,
     OCI_INDEX,
+    OCI_LAYOUT_OWNER,
     OCI_MANIFEST,
     REF_NAME,
     layer_compression,
@@ -68,7 +69,12 @@ def write_layout(
         "platform": platform_document(recipe),
         "annotations": {REF_NAME: recipe.name},
     }
-    index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [descriptor]}
+    index = {
+        "schemaVersion": 2,
+        "mediaType": OCI_INDEX,
+        "manifests": [descriptor],
+        "annotations": {OCI_LAYOUT_OWNER: recipe.name},
+    }
     (folder / "oci-layout").write_bytes(b'{"imageLayoutVersion":"1.0.0"}')
     (folder / "index.json").write_bytes(compact(index))
     return digest

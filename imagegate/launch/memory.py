@@ -39,6 +39,8 @@ def read_max_jobs(value: str | None, cpus: int) -> Jobs:
     if value is None or not value.isdigit():
         said = "unset" if value is None else f"`{value}` is not a number and is ignored"
         return Jobs(count=cpus + 2, why=f"{said}; ninja takes CPUs + 2")
+    if not value.isascii():
+        return Jobs(count=None, why=f"`{value}` counts as digits for Python; ninja refuses it")
     if int(value) == 0:
         return Jobs(count=None, why="ninja takes `-j 0` as without limit")
     return Jobs(count=int(value), why=f"MAX_JOBS={value}")

@@ -26,6 +26,7 @@ from imagegate.lock.base import (
 )
 from imagegate.lock.layered import (
     CONTENTS,
+    LOCK_FILES,
     BaseName,
     Lock,
     LockedAsset,
@@ -40,6 +41,7 @@ __all__ = [
     "BASE",
     "BASE_FILES",
     "CONTENTS",
+    "LOCK_FILES",
     "REVISION",
     "STATEMENT",
     "BaseLock",

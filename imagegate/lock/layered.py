@@ -35,6 +35,7 @@ REQUIREMENTS = "requirements.txt"
 LAYER = "layer.zst"
 ASSETS = "assets.json"
 OPTIONS = "options.json"
+LOCK_FILES = (CONTENTS, REQUIREMENTS, LAYER, ASSETS, OPTIONS)
 _ALWAYS = frozenset({REQUIREMENTS, LAYER, ASSETS})
 _WHEEL_LINE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+) --hash=sha256:(?P<sha256>[0-9a-f]{64})"
@@ -166,6 +167,7 @@ class Lock:
         layer: the paths that the locked wheels install.
         options: the serving options of programs that the layer brings, empty where there are none.
         base_options: those of the base's programs.
+        based_on: the base's lock, ``None`` for an image from scratch.
     """
 
     contents: ContentsDocument
@@ -179,6 +181,7 @@ class Lock:
     assets: tuple[LockedAsset, ...]
     options: bytes = b""
     base_options: bytes = b""
+    based_on: BaseLock | None = None
 
     @property
     def digest(self) -> Digest:
@@ -294,6 +297,7 @@ def decode_lock(
         assets=decode_assets(texts[ASSETS], f"{where}/{ASSETS}"),
         options=texts.get(OPTIONS, b""),
         base_options=base.options if base is not None else b"",
+        based_on=base,
     )
     _require_substance(lock, where)
     return lock

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import resources
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -63,18 +64,29 @@ def run_script(
     prefix: str, script: str, arguments: Sequence[str], *, seconds: float | None = None
 ) -> bytes:
     """Run a script of this package by the Python that a command reaches; see above."""
+    return _run(command_behind(prefix, ["python3", "-", *arguments]), script, seconds, prefix)
+
+
+def command_behind(prefix: str, command: Sequence[str]) -> list[str]:
+    """Put a command behind another that reaches a host, quoted where a shell is in between.
+
+    Raises:
+        EngineError: the prefix is not a command.
+    """
     try:
         words = shlex.split(prefix)
     except ValueError as error:
         raise EngineError(f"`{prefix}` is not a command: {error}") from error
     if not words:
         raise EngineError("an empty command reaches no host")
-    python = ["python3", "-", *arguments]
+    for place, (word, following) in enumerate(pairwise(words)):
+        # without -i the program inside would read an empty standard input
+        if PurePosixPath(word).name in ("docker", "podman") and following == "exec":
+            words = [*words[: place + 2], "-i", *words[place + 2 :]]
+            break
     if PurePosixPath(words[0]).name in _THROUGH_SHELL:
-        python = [shlex.join(python)]
-    elif PurePosixPath(words[0]).name in ("docker", "podman") and "exec" in words[1:2]:
-        words = [*words[:2], "-i", *words[2:]]
-    return _run([*words, *python], script, seconds, prefix)
+        return [*words, shlex.join(command)]
+    return [*words, *command]
 
 
 def _run(command: list[str], script: str, seconds: float | None, where: str) -> bytes:

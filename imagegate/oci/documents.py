@@ -41,6 +41,8 @@ OWN_LIMIT = 256 << 20
 
 BASE_NAME = "org.opencontainers.image.base.name"
 BASE_DIGEST = "org.opencontainers.image.base.digest"
+# in the index of a layout: the recipe for which imagegate wrote it, and may replace it
+OCI_LAYOUT_OWNER = "dev.imagegate.recipe"
 REF_NAME = "org.opencontainers.image.ref.name"
 
 # what stands beside an image in a layout that cosign wrote (cosign, pkg/oci/layout)

@@ -9,6 +9,7 @@ from imagegate.catalog import merge_facts, new_collector, ownership, read_facts
 from imagegate.catalog.system import OWNERSHIP_INTERESTS
 from imagegate.reading.layers import LayerOrder, read_layers, without_cycle_search
 from imagegate.reading.merged import find_changes
+from imagegate.reading.options import INTEREST, options_of_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +30,13 @@ class WholeImage:
         nodes: what is at each path, in order.
         facts: what the files say.
         owners: who claims a path.
+        options: the serving options of its programs, empty where it has none.
     """
 
     nodes: tuple[Node, ...]
     facts: Facts
     owners: Mapping[str, str]
+    options: bytes
 
 
 def read_whole(source: ImageSource, advance: Callable[[int], object]) -> WholeImage:
@@ -44,7 +47,7 @@ def read_whole(source: ImageSource, advance: Callable[[int], object]) -> WholeIm
     """
 
     def collector() -> Collector:
-        return new_collector(*OWNERSHIP_INTERESTS)
+        return new_collector(*OWNERSHIP_INTERESTS, INTEREST)
 
     orders = [LayerOrder(layer=layer, collector=collector) for layer in source.image.layers]
     with without_cycle_search():
@@ -52,8 +55,12 @@ def read_whole(source: ImageSource, advance: Callable[[int], object]) -> WholeIm
         nodes = tuple(read.tree.under(""))
         facts = read_facts(read.tree, read.collector, [node.path for node in nodes])
         owners, contradictions = ownership(read.tree, read.collector, facts)
+        options = options_of_tree(read.tree, read.collector)
     return WholeImage(
-        nodes=nodes, facts=replace(facts, contradictions=contradictions), owners=owners
+        nodes=nodes,
+        facts=replace(facts, contradictions=contradictions),
+        owners=owners,
+        options=options,
     )
 
 

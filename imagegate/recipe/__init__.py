@@ -150,8 +150,11 @@ def parse_recipe(name: str, text: str, where: str) -> Recipe:
         )
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
+        # a number of thousands of digits is one too
         raise RecipeError(f"`{where}` is not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise RecipeError(f"`{where}` is not a recipe: it is nested too deeply") from error
     try:
         return Recipe(name, ImageToml.model_validate(_with_tuples(values)))
     except ValidationError as error:

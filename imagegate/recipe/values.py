@@ -88,7 +88,8 @@ def _pinned(value: str) -> str:
     try:
         Reference.parse_pinned(value)
     except UsageError as error:
-        raise ValueError(f"{error.message}; {error.hint}") from error
+        hint = f"`imagegate lock NAME --base docker://{value}` pins what it leads to now"
+        raise ValueError(f"{error.message}; {hint if '@' not in value else error.hint}") from error
     return value
 
 

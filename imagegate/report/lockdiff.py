@@ -13,7 +13,7 @@ from imagegate.foreign import shown
 from imagegate.foreign.credentials import redact, redact_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from imagegate.lock import Lock
 
@@ -28,10 +28,22 @@ class Difference:
     new: str
 
 
-def compare_locks(old: Lock | None, new: Lock) -> tuple[Difference, ...]:
-    """List what differs, grouped; without an old lock everything is new."""
+def compare_locks(
+    old: Lock | None, new: Lock, chosen: Collection[str] | None = None
+) -> tuple[Difference, ...]:
+    """List what differs, grouped; without an old lock everything is new.
+
+    Args:
+        old: the lock before.
+        new: the lock now.
+        chosen: the groups that are compared; all if ``None``.
+    """
     groups: tuple[tuple[str, Mapping[str, str], Mapping[str, str]], ...] = tuple(
-        (group, read(old) if old is not None else {}, read(new)) for group, read in _GROUPS.items()
+        (group, read(old) if old is not None else {}, read(new))
+        for group, read in _GROUPS.items()
+        if (chosen is None or group in chosen)
+        # one base lock is compared with itself by its digest, not path by path
+        and not (group.startswith("base ") and old is not None and _same_base(old, new))
     )
     return tuple(
         Difference(
@@ -44,6 +56,11 @@ def compare_locks(old: Lock | None, new: Lock) -> tuple[Difference, ...]:
         for subject in sorted(before.keys() | now.keys())
         if before.get(subject) != now.get(subject)
     )
+
+
+def _same_base(old: Lock, new: Lock) -> bool:
+    mine, other = old.contents.base, new.contents.base
+    return mine is not None and other is not None and mine.lock == other.lock
 
 
 def render_differences(differences: tuple[Difference, ...], *, limit: int = 20) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # what GitHub Flavored Markdown gives a meaning to inside a line or a table's cell: `:` makes
 # addresses and emoji, `$` formulas, `@` mentions and mail addresses
-_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|~@&:$]|(?i:www)\.")
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|~@&$]|(?<!sha256):|(?i:www)\.")
 _BLANKS = re.compile(r"\s+")
 _NOTES_SHOWN = 20
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from imagegate.errors import ResolveError
 from imagegate.lock import LockedWheel
 from imagegate.resolver.pipconfig import pip_settings, uv_environment, uv_options
 from imagegate.resolver.stubs import Stubs, write_stubs
+from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def resolve(question: Question) -> Resolution:
     Raises:
         ResolveError: there is no answer; where the base is the reason, both sides are named.
     """
-    with tempfile.TemporaryDirectory(prefix="imagegate-resolve-") as name:
+    with scratch_folder() as name:
         folder = Path(name)
         stubs = write_stubs(folder, question.base)
         answer = _ask(question, folder, stubs)

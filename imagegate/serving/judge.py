@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import difflib
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from imagegate.serving.command_line import RefusedArgumentsError, expand
@@ -175,6 +176,7 @@ def judge_arguments(
             parsed.refused = True
             parsed.add("refused", Severity.FAIL, "", error.message, hint=error.hint)
             return parsed
+    _note_unread_config(args, files or {}, parsed)
     _parse(program, _parser_of(program), listed, parsed)
     _judge_values(program, parsed)
     return parsed
@@ -192,6 +194,20 @@ def _note_ignored_config(args: list[str], parsed: Parsed) -> None:
                 needed="--config FILE",
                 found=arg,
                 hint=f"write `--config {arg.partition('=')[2]}`",
+            )
+
+
+def _note_unread_config(args: Sequence[str], files: Mapping[str, object], parsed: Parsed) -> None:
+    """A configuration file that nobody gave us may say anything."""
+    for word, path in pairwise(args):
+        if word == "--config" and path not in files:
+            parsed.add(
+                "not-checked",
+                Severity.NOTE,
+                "--config",
+                f"`{path}` was not looked at: what it says is not checked",
+                found=path,
+                hint="write its options under `arguments`",
             )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # model implementations and kernels are most of vLLM's text and declare no options
-_SOURCE = re.compile(
+SOURCE = re.compile(
     r"(?P<site>.*/(?:site|dist)-packages/|)"
     r"(?P<path>"
     r"vllm/(?!model_executor/(?:models|layers)/).*\.py"
@@ -36,7 +36,7 @@ _GROUPS = {
 
 def wants_source(path: str) -> bool:
     """Say whether a file of an image is needed to read its serving options."""
-    return _SOURCE.fullmatch(path) is not None
+    return SOURCE.fullmatch(path) is not None
 
 
 def read_options(files: Mapping[str, bytes]) -> ServingOptions:
@@ -48,7 +48,7 @@ def read_options(files: Mapping[str, bytes]) -> ServingOptions:
     """
     sources: dict[str, bytes] = {}
     for path in sorted(files):
-        match = _SOURCE.fullmatch(path)
+        match = SOURCE.fullmatch(path)
         if match is not None:
             sources.setdefault(match["path"], files[path])
     modules = Modules(sources)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.errors import AttestationError
+from imagegate.localfiles import read_regular_text
 from imagegate.signing.keys import KeyVerifier
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _trust_config(path: Path | None) -> ClientTrustConfig:
     try:
         if path is None:
             return ClientTrustConfig.production()
-        return ClientTrustConfig.from_json(path.read_text(encoding="utf-8"))
+        return ClientTrustConfig.from_json(read_regular_text(path))
     except (Error, ValueError, OSError) as error:
         where = f"`{path}`" if path is not None else "Sigstore's public instance"
         raise AttestationError(

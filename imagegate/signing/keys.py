@@ -9,6 +9,7 @@ import stat
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from imagegate.errors import AttestationError, UsageError
+from imagegate.localfiles import open_regular, read_regular
 from imagegate.oci.digest import Digest
 
 if TYPE_CHECKING:
@@ -175,16 +176,28 @@ def write_pair(signer: KeySigner, private: Path, public: Path) -> None:
     Raises:
         UsageError: one of the files exists.
     """
-    for path, mode, content in ((private, 0o600, signer.pem), (public, 0o644, signer.verifier.pem)):
-        try:
+    made: list[Path] = []
+    try:
+        for path, mode, content in (
+            (private, 0o600, signer.pem),
+            (public, 0o644, signer.verifier.pem),
+        ):
             # with its mode from the first moment on: a later chmod would leave a gap
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except FileExistsError as error:
+            made.append(path)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+    except BaseException as error:
+        # half a pair is worse than none
+        for path in made:
+            path.unlink(missing_ok=True)
+        if isinstance(error, FileExistsError):
             raise UsageError(
-                f"`{path}` exists", hint="name another file; a key is never replaced"
+                f"`{error.filename}` exists", hint="name another file; a key is never replaced"
             ) from error
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
+        raise
 
 
 def read_signer(path: Path, *, passphrase: bytes | None = None) -> KeySigner:
@@ -212,30 +225,37 @@ def read_verifier(path: Path) -> KeyVerifier:
         UsageError: there is no such file.
         AttestationError: it holds no public key that can be used.
     """
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise UsageError(f"cannot read the key `{path}`: {error.strerror}") from error
+    return parse_verifier(content, f"`{path}`")
+
+
+def parse_verifier(content: bytes, what: str) -> KeyVerifier:
+    """Read a public key from its PEM.
+
+    Raises:
+        AttestationError: it is no public key that can be used.
+    """
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     try:
         key = load_pem_public_key(content)
     except (ValueError, TypeError) as error:
         hint = "give the public half, `*.pub`" if b"PRIVATE" in content else None
-        raise AttestationError(f"`{path}` holds no public key as PEM", hint=hint) from error
-    return KeyVerifier(_usable_public(key, f"the key `{path}`"))
+        raise AttestationError(f"{what} holds no public key as PEM", hint=hint) from error
+    return KeyVerifier(_usable_public(key, f"the key {what}"))
 
 
 def _read_private(path: Path) -> bytes:
     """Read the file whose mode was looked at, not one that took its place in between."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        opened = open_regular(path)
     except OSError as error:
         raise UsageError(f"cannot read the key `{path}`: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as stream:
+    with opened as stream:
         status = os.fstat(stream.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise AttestationError(f"the key `{path}` is no regular file")
         if status.st_mode & 0o077:
             raise AttestationError(
                 f"others than the owner can get at the key `{path}`: "

@@ -7,9 +7,10 @@ import json
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from imagegate.errors import BlobMissing, ImageError
+from imagegate.localfiles import open_regular, read_regular
 from imagegate.oci.blob import read_document
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import (
@@ -70,7 +71,7 @@ class LayoutStore:
         """
         path = self._blob(descriptor.digest)
         try:
-            stream = path.open("rb")
+            stream = cast("BinaryIO", open_regular(path))
         except OSError as error:
             raise BlobMissing(f"the layout `{self._folder}` has no {descriptor.digest}") from error
         return read_document(
@@ -85,7 +86,7 @@ class LayoutStore:
         """Store a blob, unless it is there with its bytes."""
         digest = Digest.of(content)
         path = self._blob(digest)
-        if not path.is_file() or path.read_bytes() != content:
+        if not path.is_file() or read_regular(path) != content:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, content)
         return digest
@@ -180,7 +181,7 @@ class LayoutStore:
     def _change(self, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
         with self.exclusive():
             path = self._folder / "index.json"
-            before = path.read_bytes()
+            before = read_regular(path)
             document = parse_json(before, f"`{path}`")
             document["manifests"] = change(list(document["manifests"]))
             after = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
@@ -210,7 +211,7 @@ class LayoutStore:
     def _index(self) -> Index:
         path = self._folder / "index.json"
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except OSError as error:
             raise ImageError(f"cannot read `{path}`: {error.strerror}") from error
         return parse_document(Index, content, f"`{path}`")
@@ -220,7 +221,7 @@ class LayoutStore:
         if not path.is_file():
             return None
         return read_document(
-            path.open("rb"),
+            cast("BinaryIO", open_regular(path)),
             what=f"the manifest {digest}",
             digest=digest,
             size=None,

@@ -132,7 +132,7 @@ def _authentic(
     subject = expected.subject
     targets = [subject.digest] + ([subject.index] if subject.index is not None else [])
     for target in targets:
-        for where, envelope in _envelopes(store, target, reasons):
+        for where, envelope in envelopes(store, target, reasons):
             # SLSA, "Verifying VSAs", step 1: nothing is read out of a payload before this
             if envelope.payload_type != PAYLOAD_TYPE:
                 reasons.append(f"{where}: its payload is `{envelope.payload_type}`")
@@ -145,10 +145,16 @@ def _authentic(
                     reasons.append(f"{where}: {error.message}")
 
 
-def _envelopes(
+def envelopes(
     store: ArtifactStore, target: Digest, reasons: list[str]
 ) -> Iterator[tuple[str, Envelope]]:
-    """Read the envelopes of both forms; neither hides the other."""
+    """Read the envelopes of both forms, whoever signed them; neither hides the other.
+
+    Args:
+        store: where they are.
+        target: the manifest that they are about.
+        reasons: takes why others are left out.
+    """
     try:
         yield from _classic(store, target, reasons)
     except ImageError as error:

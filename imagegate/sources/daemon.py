@@ -33,6 +33,7 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.documents import DOCUMENT_LIMIT, parse_json
 from imagegate.oci.platform import Platform
 from imagegate.sources.archive import Archive, open_archive
+from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,7 +225,7 @@ def _podman(*arguments: str, allowed: tuple[int, ...] = (0,)) -> subprocess.Comp
 @contextmanager
 def _spool() -> Iterator[Path]:
     """Give a path for the archive; whoever has opened it when this ends keeps reading it."""
-    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+    with scratch_folder() as folder:
         yield Path(folder) / "image.tar"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from imagegate.errors import BlobMissing, ImageError
+from imagegate.localfiles import open_regular
 from imagegate.oci.blob import read_document
 from imagegate.oci.documents import DOCUMENT_LIMIT, Descriptor, Index, parse_document, parse_json
 from imagegate.oci.image import Image, Layer, assemble, parse_manifest, select
@@ -35,7 +36,7 @@ class Folder:
     def open(self, name: str) -> BinaryIO | None:
         """Open the file, or return ``None`` where there is none."""
         try:
-            return (self._path / name).open("rb", buffering=0)
+            return cast("BinaryIO", open_regular(self._path / name))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

@@ -17,6 +17,7 @@ from imagegate.attestation.summary import Expectation, policy_digest, summarise
 from imagegate.catalog.requirements import installed, marker_environment
 from imagegate.checks.image import CHECKS
 from imagegate.errors import AttestationError, RefusedError
+from imagegate.localfiles import read_regular
 from imagegate.report.document import render_json
 from imagegate.signing.keys import BundleSigner
 from imagegate.signing.layout import LayoutStore
@@ -161,7 +162,7 @@ def _provenance(
     path = workspace.layout(recipe.name).with_name(f"{recipe.name}.build.json")
     if not path.is_file():
         return None
-    record = BuildRecord.parse(path.read_bytes(), workspace.relative(path))
+    record = BuildRecord.parse(read_regular(path), workspace.relative(path))
     if (record.digest, record.lock) != (subject.digest, lock.digest):
         return None
     return provenance(record, recipe, lock, subject)

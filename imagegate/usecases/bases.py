@@ -7,25 +7,37 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog import locked_facts
 from imagegate.catalog.freeze import freeze
-from imagegate.errors import ImageError, LockError, UsageError
-from imagegate.lock import BaseName, BaseParts, OlderRevisionError, decode_base, encode_base
+from imagegate.errors import AttestationError, ImageError, LockError, UsageError
+from imagegate.lock import (
+    BASE,
+    BASE_FILES,
+    STATEMENT,
+    BaseName,
+    BaseParts,
+    OlderRevisionError,
+    decode_base,
+    encode_base,
+)
 from imagegate.lock.blocks import encode_index
 from imagegate.oci.reference import Reference
 from imagegate.reading.stacked import read_whole
 from imagegate.report.text import format_bytes
 from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_folder
+from imagegate.workspace.ownership import foreign_in_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from imagegate.facts import Facts
     from imagegate.lock import BaseLock
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import Image, ImageSource
     from imagegate.recipe import Recipe
+    from imagegate.signing.keys import KeyVerifier
     from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.ports import Reporter
+    from imagegate.usecases.published import TakenBase
     from imagegate.workspace import Workspace
 
 
@@ -59,7 +71,12 @@ class ObtainedBase:
 
 
 def obtain_base(
-    call: Invocation, recipe: Recipe, *, location: str | None = None, name_as: str | None = None
+    call: Invocation,
+    recipe: Recipe,
+    *,
+    location: str | None = None,
+    name_as: str | None = None,
+    trusted: Sequence[KeyVerifier] = (),
 ) -> ObtainedBase:
     """Return the lock of a recipe's base; its bytes are read only where there is none.
 
@@ -68,6 +85,7 @@ def obtain_base(
         recipe: whose base.
         location: where the base's bytes are; where the recipe says if ``None``.
         name_as: the name for another base that comes from a place without a name.
+        trusted: whose published base locks count, beside those of the workspace's file.
 
     Raises:
         UsageError: the location cannot be used.
@@ -92,15 +110,48 @@ def obtain_base(
             f"the base {digest} is locked already: none of its {format_bytes(_size(image))} are read"
         )
         return ObtainedBase(lock=found, files=None, index=index, image=reference, how="locked")
+    taken = _taken(call, source, digest, recipe, trusted)
+    if taken is not None:
+        return ObtainedBase(
+            lock=taken.lock, files=taken.files, index=index, image=reference, how="published"
+        )
+    call.reporter.say(f"reading the base {digest}: {format_bytes(_size(image))}")
     files = read_base(source, call.reporter)
     lock = decode_base(files, call.workspace.relative(call.workspace.base_folder(digest)))
     tell_traffic(source, call.reporter, layers="the base's layers", size=_size(image))
     return ObtainedBase(lock=lock, files=files, index=index, image=reference, how="read")
 
 
+def _taken(
+    call: Invocation,
+    source: ImageSource,
+    digest: Digest,
+    recipe: Recipe,
+    trusted: Sequence[KeyVerifier],
+) -> TakenBase | None:
+    """Take a published base lock, where the base is in a registry and a signer is trusted."""
+    from imagegate.sources.registry import RegistrySource
+    from imagegate.usecases.published import take_base, trusted_keys
+
+    keys = (*trusted, *trusted_keys(call.workspace))
+    if not keys or not isinstance(source, RegistrySource):
+        return None
+    try:
+        taken = take_base(call, source.reference, digest, platform=recipe.platform, trusted=keys)
+    except AttestationError as error:
+        call.reporter.say(error.message)
+        return None
+    call.reporter.say(
+        f"took the published lock of the base {digest}, signed by the key {taken.signer}: "
+        f"{format_bytes(taken.received)} instead of {format_bytes(_size(source.image))}"
+    )
+    return taken
+
+
 def write_base(workspace: Workspace, base: Digest, files: Mapping[str, bytes]) -> None:
     """Put a base lock in its place in one step."""
-    write_folder(workspace.base_folder(base), files)
+    foreign = foreign_in_lock((*BASE_FILES, STATEMENT), BASE)
+    write_folder(workspace.base_folder(base), files, foreign)
 
 
 def read_base(source: ImageSource, reporter: Reporter) -> dict[str, bytes]:
@@ -124,6 +175,7 @@ def read_base(source: ImageSource, reporter: Reporter) -> dict[str, bytes]:
             facts=locked_facts(facts),
             freeze=_freeze(facts),
             files=encode_index(whole.nodes, whole.owners),
+            options=whole.options,
         )
     )
 

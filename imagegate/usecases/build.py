@@ -15,10 +15,12 @@ from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
 from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
+from imagegate.usecases.building import building
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
+from imagegate.workspace.ownership import foreign_in_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,14 +61,18 @@ def build_recipe(call: Invocation, name: str, *, full_from: str | None = None) -
         FetchError: a wheel could not be had.
         ImageError: the base's bytes, where they are asked for, are not the locked ones.
     """
+    with building(call.workspace, name) as layout:
+        return _build(call, name, layout, full_from)
+
+
+def _build(call: Invocation, name: str, layout: Path, full_from: str | None) -> BuildOutcome:
     workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
     lock = workspace.lock(name)
     require_fresh(state, lock)
     wheels = fetch_wheels(call, state, lock)
-    layout = workspace.layout(name)
     total = sum(path.stat().st_size for path in wheels.values())
-    with new_folder(layout) as folder:
+    with new_folder(layout, foreign_in_layout) as folder:
         with reporter.task("composing", total) as task:
             composition = compose(
                 Ingredients(

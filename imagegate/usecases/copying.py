@@ -10,6 +10,7 @@ from imagegate.coverage.copying import Copying, KnownBuilder
 from imagegate.coverage.outcome import Outcome
 from imagegate.engines.container.context import TEMPLATE
 from imagegate.errors import LockError
+from imagegate.localfiles import read_regular_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ def _recorded(record: Path, image: Digest | None) -> KnownBuilder | None:
     if image is None or not record.is_file():
         return None
     try:
-        written = json.loads(record.read_text(encoding="utf-8"))
+        written = json.loads(read_regular_text(record))
         if written["digest"] != str(image) or "engine" not in written:
             return None
         engine = written["engine"]

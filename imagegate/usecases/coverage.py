@@ -100,7 +100,7 @@ def title_of(wanted: Wanted) -> str:
 def _answer(wanted: Wanted, shelf: Shelf, *, fix: bool, propose_edits: bool) -> Answer:
     context = shelf.context(wanted.context)
     git = shelf.git(wanted.context)
-    asked = find_assets(wanted.assets, wanted.expects, context, git)
+    asked = find_assets(wanted.assets, wanted.expects, context, git, exclude=wanted.exclude)
     notes = list(asked.notes)
     if git is not None and git.refused:
         hint = f" ({git.hint})" if git.hint else ""

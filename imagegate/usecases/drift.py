@@ -37,11 +37,13 @@ class Question:
         asks: what was asked.
         answer: what it came to.
         detail: what was found, both sides labelled.
+        found: where the tag leads now, where it has moved.
     """
 
     asks: str
     answer: Answer
     detail: str
+    found: Digest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +53,13 @@ class Drift:
     Attributes:
         recipe: the recipe's name.
         base: the pinned reference, ``None`` for a recipe that starts from scratch.
+        adopt: the command that takes over what the tag leads to now, ``""`` where it has not moved.
     """
 
     recipe: str
     base: str | None
     questions: tuple[Question, ...]
+    adopt: str = ""
 
     def has(self, answer: Answer) -> bool:
         """Say whether any question came to this."""
@@ -89,7 +93,13 @@ def find_drift(workspace: Workspace, name: str, connection: Connection = DIRECT)
         questions = tuple(_ask(client, recipe, recipe.base))
     finally:
         client.close()
-    return Drift(recipe=name, base=str(recipe.base), questions=questions)
+    moved = any(q.asks == "tag" and q.found is not None for q in questions)
+    adopt = (
+        f"imagegate lock {name} --base docker://{recipe.base.name}:{recipe.base.tag}"
+        if moved
+        else ""
+    )
+    return Drift(recipe=name, base=str(recipe.base), questions=questions, adopt=adopt)
 
 
 def _ask(client: RegistryClient, recipe: Recipe, base: Reference) -> list[Question]:
@@ -162,6 +172,7 @@ def _tag(client: RegistryClient, recipe: Recipe, base: Reference) -> Question:
         asks="tag",
         answer=Answer.DRIFTED,
         detail=f"`{base.tag}` has moved: pinned={base.digest} found={found.digest}",
+        found=found.digest,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +18,14 @@ from imagegate.report.document import render_json
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
 from imagegate.usecases.build import fetch_wheels
+from imagegate.usecases.building import building
 from imagegate.usecases.copying import advice, unfit, unproven
 from imagegate.usecases.foreseen import copying_with
 from imagegate.usecases.gate import judge
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
+from imagegate.workspace.ownership import foreign_in_layout
+from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +97,11 @@ def build_with_engine(call: Invocation, name: str, *, choice: EngineChoice) -> E
         EngineError: the engine is absent or fails.
         RefusedError: the Dockerfile loses an asset, or a build secret is in the result.
     """
+    with building(call.workspace, name) as layout:
+        return _build_into(call, name, layout, choice)
+
+
+def _build_into(call: Invocation, name: str, layout: Path, choice: EngineChoice) -> EngineOutcome:
     workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
     lock = workspace.lock(name)
@@ -119,7 +126,6 @@ def build_with_engine(call: Invocation, name: str, *, choice: EngineChoice) -> E
         reporter=reporter,
     )
     identity, dockerfile = _build(job, wheels)
-    layout = workspace.layout(name)
     written = _read_back(job, identity, layout, call.threads)
     write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
     built = open_judged(call, state, None)
@@ -180,7 +186,7 @@ def _tell_limits(engine: Engine, recipe: Recipe, reporter: Reporter) -> None:
 def _build(job: _Job, wheels: Mapping[LockedWheel, Path]) -> tuple[str, str]:
     """Let the engine build; returns its id of the image and the Dockerfile that it was given."""
     recipe, engine, choice, base = job.recipe, job.engine, job.choice, job.recipe.base
-    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+    with scratch_folder() as folder:
         context = stage_context(
             Path(folder),
             recipe,
@@ -208,7 +214,7 @@ def _read_back(job: _Job, identity: str, layout: Path, threads: int) -> ReadBack
     """Put what the engine built into the place of the layout; the old one stays if this raises."""
     source = _open_built(job.engine, identity)
     with (
-        new_folder(layout) as fresh,
+        new_folder(layout, foreign_in_layout) as fresh,
         job.reporter.task("reading the image back", None) as task,
     ):
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from imagegate.catalog import new_collector, programs, python, secrets, system
+from imagegate.catalog import ldcache, new_collector, programs, python, secrets, system
 from imagegate.checks.image import CHECKS, waivers
 from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
@@ -137,6 +137,7 @@ def _read(
         return new_collector(
             secrets.interest(known),
             programs.INTEREST,
+            ldcache.INTEREST,
             *system.content_interests(known),
             *python.CONTENTS,
         )

@@ -18,6 +18,7 @@ from imagegate.checks.launch.evidence import (
 )
 from imagegate.errors import EngineError, ImagegateError, UsageError
 from imagegate.launch.facts import NodeFacts, read_node_facts
+from imagegate.localfiles import read_regular
 from imagegate.nodes.collecting import Wanted, collect_behind, collect_here, run_script
 from imagegate.usecases.launching.measured import stored_measurements
 from imagegate.verdict import CheckReport, Finding, Severity
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from imagegate.workspace import Workspace
 
 RAY_SECONDS = 30.0
+# facts of a checkpoint with thousands of shards are a few megabytes
+FACTS_LIMIT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,7 @@ def gather(section: ServeSection, sources: Sources) -> Gathered:
         full=sources.full,
     )
     asked: list[tuple[str, Callable[[], bytes]]] = [
-        (str(path), path.read_bytes) for path in sources.files
+        (str(path), partial(read_regular, path, limit=FACTS_LIMIT)) for path in sources.files
     ]
     if sources.here:
         asked.append(("this host", partial(collect_here, wanted, seconds=sources.seconds)))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from imagegate.engines.compose.index import index_wheels
 from imagegate.errors import LockError, UsageError
+from imagegate.localfiles import read_regular, read_regular_text
 from imagegate.lock import (
+    BASE_FILES,
+    CONTENTS,
+    LOCK_FILES,
     LockedWheel,
     LockParts,
     OlderRevisionError,
@@ -17,6 +22,10 @@ from imagegate.lock import (
 )
 from imagegate.lock.oldform import decode_old, is_old_form
 from imagegate.oci.digest import Digest
+from imagegate.oci.documents import OWN_LIMIT
+from imagegate.oci.platform import Platform
+from imagegate.oci.reference import Reference
+from imagegate.reading.options import options_of_wheels
 from imagegate.recipe import parse_recipe
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
@@ -24,9 +33,11 @@ from imagegate.resolver.target import Target
 from imagegate.resolver.wheels import WheelCache
 from imagegate.usecases.bases import ObtainedBase, obtain_base, write_base
 from imagegate.workspace.atomic import write_file, write_folder
+from imagegate.workspace.exclusive import exclusive
+from imagegate.workspace.ownership import foreign_in_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from imagegate.facts import Facts
@@ -34,8 +45,13 @@ if TYPE_CHECKING:
     from imagegate.lock.oldform import OldLock
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
+    from imagegate.signing.keys import KeyVerifier
     from imagegate.usecases.invocation import Invocation
     from imagegate.workspace import RecipeState, Workspace
+
+
+# seconds to wait for another process that writes locks
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +75,12 @@ class LockOutcome:
 
 
 def lock_recipe(
-    call: Invocation, name: str, *, base: str | None = None, name_as: str | None = None
+    call: Invocation,
+    name: str,
+    *,
+    base: str | None = None,
+    name_as: str | None = None,
+    trusted: Sequence[KeyVerifier] = (),
 ) -> LockOutcome:
     """Write a recipe's lock anew.
 
@@ -68,6 +89,7 @@ def lock_recipe(
         name: the recipe.
         base: where the base's bytes are; a base with another digest than the recipe's replaces it.
         name_as: where such a base is published, if `base` is no registry's reference.
+        trusted: whose published base locks count, beside those of the workspace's file.
 
     Raises:
         UsageError: the recipe or the base's location cannot be used.
@@ -77,6 +99,7 @@ def lock_recipe(
         FetchError: a wheel could not be had.
     """
     workspace = call.workspace
+    _pin_tag(call, name, base)
     state = workspace.state(name)
     if state.recipe.base is None and base is not None:
         raise UsageError(f"the recipe `{name}` starts from scratch; it has no base to lock")
@@ -90,7 +113,7 @@ def lock_recipe(
     obtained = None
     rewritten: str | None = None
     if state.recipe.base is not None:
-        obtained = obtain_base(call, state.recipe, location=base, name_as=name_as)
+        obtained = obtain_base(call, state.recipe, location=base, name_as=name_as, trusted=trusted)
         if obtained.image != state.recipe.base:
             rewritten = str(obtained.image)
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
@@ -113,6 +136,18 @@ def _write(
     A crash in between leaves whole files: a base lock that nobody names yet, or a recipe that
     the lock does not fit, which every command refuses.
     """
+    with exclusive(call.workspace.root / "locks", "a lock of this workspace", patience=_PATIENCE):
+        return _write_alone(call, parts, obtained, rewritten=rewritten, how=how)
+
+
+def _write_alone(
+    call: Invocation,
+    parts: LockParts,
+    obtained: ObtainedBase | None,
+    *,
+    rewritten: str | None,
+    how: str,
+) -> LockOutcome:
     workspace, name = call.workspace, parts.name
     old = _previous(call, name)
     files = encode_lock(parts)
@@ -123,16 +158,21 @@ def _write(
     if obtained is not None and obtained.files is not None:
         write_base(workspace, obtained.lock.base, obtained.files)
     present = (
-        {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        {
+            path.name: read_regular(path, limit=OWN_LIMIT)
+            for path in folder.iterdir()
+            if path.is_file()
+        }
         if folder.is_dir()
         else {}
     )
     replaced = present != files
     if replaced:
-        write_folder(folder, files)
+        # of the first form too, which held the base's files as well
+        write_folder(folder, files, foreign_in_lock((*LOCK_FILES, *BASE_FILES), CONTENTS))
     if rewritten is not None:
         path = workspace.recipe_path(name)
-        write_file(path, _rewrite_base(path.read_text(encoding="utf-8"), rewritten).encode())
+        write_file(path, _rewrite_base(read_regular_text(path), rewritten).encode())
     return LockOutcome(
         name=name,
         lock=new,
@@ -204,9 +244,40 @@ def _move_over(call: Invocation, state: RecipeState, old: OldLock) -> LockOutcom
 # --- image.toml
 
 
+def _pin_tag(call: Invocation, name: str, base: str | None) -> None:
+    """Give a base that the recipe names by tag alone the digest that the tag leads to now.
+
+    Raises:
+        UsageError: nobody said where; names the command that does.
+    """
+    path = call.workspace.recipe_path(name)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        image = document["base"]["image"]
+        platform = Platform.parse(document["platform"])
+        named = Reference.parse(image)
+    except (OSError, ValueError, KeyError, TypeError, UsageError):
+        return  # whoever reads the recipe says what is wrong
+    if named.digest is not None:
+        return
+    if base is None:
+        raise UsageError(
+            f"the recipe `{name}` names its base by tag alone: `{image}`; a tag can move",
+            hint=f"pin what it leads to now: `imagegate lock {name} --base docker://{image}`",
+        )
+    found = call.open(base, platform).image
+    digest = found.index_digest or found.digest
+    if digest is not None:
+        pinned = str(Reference(named.registry, named.repository, named.tag, digest))
+        text = _rewrite_base(path.read_text(encoding="utf-8"), pinned)
+        parse_recipe(name, text, call.workspace.relative(path))
+        write_file(path, text.encode())
+        call.reporter.say(f"image.toml now pins {pinned}")
+
+
 def _with_base(workspace: Workspace, recipe: Recipe, image: str) -> Recipe:
     path = workspace.recipe_path(recipe.name)
-    text = _rewrite_base(path.read_text(encoding="utf-8"), image)
+    text = _rewrite_base(read_regular_text(path), image)
     return parse_recipe(recipe.name, text, workspace.relative(path))
 
 
@@ -231,16 +302,20 @@ def _complete(call: Invocation, state: RecipeState, obtained: ObtainedBase | Non
     wheels: tuple[LockedWheel, ...] = ()
     layer: tuple[Node, ...] = ()
     sizes: dict[str, int] = {}
+    options = b""
     if state.requirements:
         facts = obtained.lock.document.facts if obtained is not None else None
         paths, layer = _lock_wheels(call, state, facts)
         wheels = tuple(paths)
         sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
+        site = state.recipe.document.python.site.lstrip("/")
+        options = options_of_wheels(site, paths.values())
     return LockParts(
         **_of_state(state, obtained.name if obtained is not None else None),
         wheels=wheels,
         wheel_sizes=sizes,
         layer=layer,
+        options=options,
     )
 
 

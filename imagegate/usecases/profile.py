@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from imagegate.errors import AttestationError, LockError, ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.oci.digest import Digest
+from imagegate.oci.documents import OWN_LIMIT
 from imagegate.oci.platform import Platform
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.recipe.variables import SECRETS, Measured, refusal
@@ -139,7 +141,7 @@ def _verdict(workspace: Workspace, name: str, state: PublishedState) -> Iterator
     """Derive every measured line again from the verdict that the profile names."""
     path = workspace.profiles() / "verdicts" / f"{state.verdict.replace(':', '-')}.json"
     try:
-        content = path.read_bytes()
+        content = read_regular(path, limit=OWN_LIMIT)
     except OSError as error:
         raise ProfileError(
             f"the verdict `{workspace.relative(path)}` cannot be read: {error.strerror}",

@@ -148,6 +148,20 @@ def require_fresh(state: RecipeState, lock: Lock) -> None:
         )
 
 
+def _require_signed_base(call: Invocation, name: str) -> None:
+    """Compare a base lock that was taken from others with its statement, whenever it is used."""
+    try:
+        base = call.workspace.lock(name).based_on
+    except LockError:
+        return  # who needs the lock says so
+    if base is None or not base.statement:
+        return
+    from imagegate.usecases.published import require_signed
+
+    signer = require_signed(call.workspace, base, base.statement)
+    call.reporter.say(f"the lock of the base {base.base} was published by the key {signer}")
+
+
 def open_judged(call: Invocation, state: RecipeState, image: str | None) -> ImageSource:
     """Open the image that is to be judged: the named one, or the recipe's build.
 
@@ -156,6 +170,7 @@ def open_judged(call: Invocation, state: RecipeState, image: str | None) -> Imag
         ImageError: it cannot be read.
     """
     platform = state.recipe.platform
+    _require_signed_base(call, state.recipe.name)
     if image is not None:
         return call.open(image, platform)
     workspace, name = call.workspace, state.recipe.name

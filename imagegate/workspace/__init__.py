@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from imagegate.errors import ImageError, LockError, RecipeError, UsageError
+from imagegate.localfiles import read_regular, read_regular_text
 from imagegate.lock import (
     BASE,
     STATEMENT,
@@ -27,6 +28,8 @@ from imagegate.workspace.lockfolders import base_files, read_lock_files
 from imagegate.workspace.requirements import read_requirements
 
 _REQUIREMENTS = "requirements.in"
+# templates, parsers and settings; weights do not belong into an image
+_ASSET_LIMIT = 1 << 30
 # below `locks/`; so no recipe can have this name
 _BASES = "bases"
 
@@ -107,9 +110,13 @@ class Workspace:
         """
         path = self.recipe_path(name)
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RecipeError(f"cannot read `{self.relative(path)}`: {error}") from error
+            text = read_regular_text(path)
+        except OSError as error:
+            raise RecipeError(f"cannot read `{self.relative(path)}`: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise RecipeError(
+                f"`{self.relative(path)}` is not UTF-8 text (byte {error.start})"
+            ) from error
         return parse_recipe(name, text, self.relative(path))
 
     def state(self, name: str) -> RecipeState:
@@ -256,6 +263,7 @@ class Workspace:
                     hint="add `[assets]` with `models` and `target`",
                 )
             return []
+        self._require_no_link(folder)
         present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
         missing = sorted(set(section.models) - present)
         unlisted = sorted(present - set(section.models))
@@ -276,7 +284,12 @@ class Workspace:
                 raise RecipeError(f"`{where}/{model}` holds no file")
             for path in files:
                 relative = path.relative_to(folder / model).as_posix()
-                content = path.read_bytes()
+                try:
+                    content = read_regular(path, limit=_ASSET_LIMIT)
+                except OSError as error:
+                    raise RecipeError(
+                        f"cannot read `{self.relative(path)}`: {error.strerror}"
+                    ) from error
                 found.append(
                     LockedAsset(
                         model=model,
@@ -289,14 +302,34 @@ class Workspace:
         return sorted(found)
 
     def _asset_files(self, folder: Path) -> list[Path]:
+        """List a model's files; every folder and file on the way is what it looks like.
+
+        A linked folder is left out by some tools and followed out of the workspace by others.
+        """
+        self._require_no_link(folder)
         files: list[Path] = []
-        for directory, _, names in os.walk(folder):
+        for directory, folders, names in os.walk(folder, onerror=self._unreadable):
+            for name in folders:
+                self._require_no_link(Path(directory, name))
             for name in names:
                 path = Path(directory, name)
+                self._require_no_link(path)
                 if not stat.S_ISREG(path.lstat().st_mode):
                     raise RecipeError(
-                        f"`{self.relative(path)}` is no regular file",
-                        hint="an asset is shipped by its bytes; replace the link by the file",
+                        f"`{self.relative(path)}` is not a regular file",
+                        hint="an asset is shipped by its bytes; replace it by a file",
                     )
                 files.append(path)
         return sorted(files)
+
+    def _require_no_link(self, path: Path) -> None:
+        if path.is_symlink():
+            raise RecipeError(
+                f"`{self.relative(path)}` is a link to `{path.readlink()}`",
+                hint="an asset is shipped by its bytes; replace the link by what it leads to",
+            )
+
+    def _unreadable(self, error: OSError) -> None:
+        raise RecipeError(
+            f"cannot read `{self.relative(Path(error.filename))}`: {error.strerror}"
+        ) from error

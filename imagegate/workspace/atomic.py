@@ -7,13 +7,16 @@ import ctypes
 import errno
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from imagegate.workspace.ownership import require_own
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 # renameat2(2): exchange the two paths in one step
 _AT_FDCWD = -100
@@ -22,7 +25,28 @@ _SUFFIX = ".new"
 
 
 def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Replace a file; a crash at any moment leaves the old or the new one."""
+    """Replace a file; a crash at any moment leaves the old or the new one.
+
+    A file that is there keeps its mode, and a link stays: what it leads to is replaced.
+
+    Args:
+        path: the file.
+        content: its new bytes.
+        mode: of a new file.
+
+    Raises:
+        OSError: it cannot be written, or is not a regular file.
+    """
+    if path.is_symlink():
+        path = path.resolve()
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if not stat.S_ISREG(found):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        mode = stat.S_IMODE(found)
     _sweep(path)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=_SUFFIX)
     try:
@@ -41,11 +65,24 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path, foreign: Callable[[Path], str]) -> Iterator[Path]:
     """Fill a folder beside `path`; put it in `path`'s place when the block ends well.
 
     The block gets the new, empty folder. When the block raises, the old folder stays as it was.
+    Where `path` is a link to a folder, that folder is replaced and the link stays.
+
+    Args:
+        path: where the folder will be.
+        foreign: says what in a folder that is there is not imagegate's; see
+            :func:`imagegate.workspace.ownership.require_own`.
+
+    Raises:
+        UsageError: what is there is somebody else's.
     """
+    where = str(path)
+    if path.is_symlink():
+        path = path.resolve()
+    require_own(path, foreign, where)
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
     fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path), suffix=_SUFFIX))
@@ -53,6 +90,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         yield fresh
         _sync_tree(fresh)
+        # somebody may have put something there meanwhile
+        require_own(path, foreign, where)
+        if path.exists():
+            fresh.chmod(stat.S_IMODE(path.stat().st_mode))
         _swap(fresh, path)
     except OSError as error:
         _name(error, path)
@@ -61,9 +102,9 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Replace a folder by one that holds exactly these files."""
-    with new_folder(path) as fresh:
+def write_folder(path: Path, files: Mapping[str, bytes], foreign: Callable[[Path], str]) -> None:
+    """Replace a folder by one that holds exactly these files; see :func:`new_folder`."""
+    with new_folder(path, foreign) as fresh:
         for name, content in files.items():
             (fresh / name).write_bytes(content)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.errors import ImageError, LockError
+from imagegate.localfiles import read_regular
 from imagegate.lock import BASE, CONTENTS, decode_base, decode_lock, named_base
 from imagegate.lock.base import FILES
 from imagegate.oci.documents import parse_json
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from imagegate.lock import BaseLock, Lock
     from imagegate.lock.sealed import FileContent
     from imagegate.oci.digest import Digest
+
+# a path index of the largest base has some tens of megabytes, compressed
+_LIMIT = 256 << 20
 
 
 def read_lock_files(folder: Path, where: str) -> dict[str, bytes]:
@@ -32,7 +36,9 @@ def read_lock_files(folder: Path, where: str) -> dict[str, bytes]:
         )
         # the index of a base is read by the block
         return {
-            path.name: path.read_bytes() for path in paths if not (of_base and path.name == FILES)
+            path.name: read_regular(path, limit=_LIMIT)
+            for path in paths
+            if not (of_base and path.name == FILES)
         }
     except OSError as error:
         raise LockError(f"cannot read `{where}`: {error}") from error

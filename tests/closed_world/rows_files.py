@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from tests.closed_world.debian import (
+    GROUP,
     LIB,
     PASSWD,
+    SHADOW,
     STATUS,
     package,
     stanza,
 )
 from tests.closed_world.rows import Row, on_base
 from tests.images import Content, Directory, File, Link
+from tests.judging import SITE, dist
 
 PROGRAM = File(b"#!/bin/sh\n", mode=0o755)
 APP: dict[str, Content] = {"opt/app/main.py": "print()\n", "opt/app/data/a.bin": "a"}
+
+
+WHEEL_INFO = f"{SITE}/x-1.dist-info"
+WHEEL = dist("x", "1", files={"x/__init__.py": "# x\n"})
+LOCKED = {"x==1": WHEEL}
 
 
 def allow(*patterns: str) -> str:
@@ -174,6 +182,80 @@ ROWS = (
         ),
         fails=("files.moves/overwritten",),
     ),
+    Row(
+        name="a folder above an asset that everybody may write to",
+        case=on_base({"usr/share/models": Directory(mode=0o777)}),
+        fails=("files.moves/writable",),
+        failing=1,
+        control=on_base({"usr/share/models": Directory(mode=0o755)}),
+    ),
+    Row(
+        name="a secret file of the base that others may read",
+        case=on_base({"etc/shadow": File(SHADOW.encode(), mode=0o644)}),
+        fails=("files.moves/attributes",),
+        failing=1,
+        control=on_base({"etc/shadow": File(SHADOW.encode(), mode=0o640)}),
+    ),
+    Row(
+        name="the folder for temporary files deleted",
+        case=on_base({".wh.tmp": ""}),
+        fails=("files.moves/deleted",),
+    ),
+    Row(
+        name="the working folder is a link",
+        case=on_base(
+            {"workspace": Link("/usr/bin")},
+            config={"WorkingDir": "/workspace"},
+            recipe='[config]\nworking_dir = "/workspace"\n',
+        ),
+        fails=("files.explained/unexplained",),
+    ),
+    # a locked wheel's metadata and what installers add to it
+    *(
+        Row(name=name, case=on_base({**WHEEL, **more}, locked=LOCKED), fails=fails, failing=1)
+        for name, more, fails in (
+            (
+                "an INSTALLER that is a program",
+                {f"{WHEEL_INFO}/INSTALLER": File(b"#!/bin/sh\n", mode=0o755)},
+                ("python.locked/file-not-locked",),
+            ),
+            (
+                "a REQUESTED with content",
+                {f"{WHEEL_INFO}/REQUESTED": "x"},
+                ("python.locked/file-not-locked",),
+            ),
+            (
+                "an INSTALLER that is a link",
+                {f"{WHEEL_INFO}/INSTALLER": Link("/etc/shadow")},
+                ("python.locked/file-not-locked",),
+            ),
+            (
+                "a direct_url.json that nobody locked",
+                {f"{WHEEL_INFO}/direct_url.json": '{"url": "https://x", "dir_info": {}}'},
+                ("python.locked/file-not-locked",),
+            ),
+            (
+                "entry points that the locked wheel does not have",
+                {f"{WHEEL_INFO}/entry_points.txt": "[vllm.general_plugins]\nx = x:y\n"},
+                ("python.locked/file-not-locked",),
+            ),
+            (
+                "a RECORD that claims another file",
+                {f"{WHEEL_INFO}/RECORD": "x/__init__.py,,\n../../../../bin/bash,,\n"},
+                ("python.locked/record",),
+            ),
+            (
+                "a locked wheel's file that everybody may write to",
+                {f"{SITE}/x/__init__.py": File(b"# x\n", mode=0o666)},
+                ("files.moves/writable",),
+            ),
+            (
+                "a launcher that RECORD claims and the wheel does not have",
+                {"usr/local/bin/x-run": PROGRAM},
+                ("python.locked/file-not-locked",),
+            ),
+        )
+    ),
     # dpkg's databases
     Row(
         name="an entry of dpkg's status that is the base's no longer",
@@ -233,6 +315,25 @@ ROWS = (
         failing=1,
     ),
     Row(
+        name="20 a declared package that brings what every shell reads",
+        case=on_base(
+            {
+                **package("shellrc", {"etc/profile.d/x.sh": "x\n", "usr/share/x": "x"}),
+                "var/lib/dpkg/status": STATUS + stanza("shellrc", "1"),
+            },
+            recipe='[layer.debian]\npackages = ["shellrc=1"]\n',
+        ),
+        fails=("debian.pins/watched",),
+        failing=1,
+        control=on_base(
+            {
+                **package("shellrc", {"etc/profile.d/x.sh": "x\n", "usr/share/x": "x"}),
+                "var/lib/dpkg/status": STATUS + stanza("shellrc", "1"),
+            },
+            recipe='[layer.debian]\npackages = ["shellrc=1"]\n' + allow("/etc/profile.d/x.sh"),
+        ),
+    ),
+    Row(
         name="a maintainer script of a package of the base",
         case=on_base({"var/lib/dpkg/info/libc6.postinst": PROGRAM}),
         fails=("files.explained/unexplained",),
@@ -247,6 +348,37 @@ ROWS = (
         ),
         fails=("users.declared/unfit",),
         failing=1,
+    ),
+    Row(
+        name="a declared user whose first group is the one of sudo",
+        case=on_base(
+            {"etc/passwd": PASSWD + "app:x:1000:27::/home/app:/bin/sh\n"},
+            recipe='[config]\nusers = [{ name = "app", uid = 1000 }]\n',
+        ),
+        fails=("users.declared/unfit",),
+        failing=1,
+        control=on_base(
+            {"etc/passwd": PASSWD + "app:x:1000:27::/home/app:/bin/sh\n"},
+            recipe='[config]\nusers = [{ name = "app", uid = 1000, gid = 27 }]\n',
+        ),
+    ),
+    Row(
+        name="a new group that nobody declares",
+        case=on_base({"etc/group": GROUP + "docker:x:999:\n"}),
+        fails=("users.declared/undeclared",),
+        failing=1,
+        control=on_base({"etc/group": GROUP}),
+    ),
+    Row(
+        name="two entries of one name",
+        case=on_base({"etc/passwd": PASSWD + "daemon:x:0:0::/:/bin/bash\n"}),
+        fails=("users.declared/twice",),
+        failing=1,
+    ),
+    Row(
+        name="a database of accounts that is a link",
+        case=on_base({"etc/passwd": Link("/srv/passwd"), "srv/passwd": PASSWD}),
+        fails=("files.moves/type-changed", "files.explained/unexplained"),
     ),
     Row(
         name="root's entry changed",

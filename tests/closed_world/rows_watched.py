@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from tests.closed_world.debian import STDLIB
+from tests.closed_world.debian import LIB, STDLIB
 from tests.closed_world.rows import Row, on_base, with_base
 from tests.closed_world.rows_files import allow
 from tests.elf import library
 from tests.images import Directory, File, Link
-from tests.judging import SITE, dist
+from tests.judging import SITE, Case, dist
 
 if TYPE_CHECKING:
     from tests.images import Content
@@ -41,6 +41,39 @@ def imports(name: str, files: dict[str, Content], **more: object) -> Row:
         name=name,
         case=on_base(files, recipe=named(*paths), **more),  # type: ignore[arg-type]
         fails=("python.imports/shadowed",),
+    )
+
+
+def _launcher(interpreter: str) -> Case:
+    """A locked wheel with one command, installed by an installer that writes its own launcher."""
+
+    def text(python: str, form: str) -> File:
+        lines = (
+            f"#!{python}",
+            *(("# -*- coding: utf-8 -*-", "import re") if form == "pip" else ()),
+            "import sys",
+            "from tool import main",
+            "if __name__ == '__main__':",
+            "    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])",
+            "    sys.exit(main())",
+        )
+        return File("\n".join([*lines, ""]).encode(), mode=0o755)
+
+    info = f"{SITE}/tool-1.0.dist-info/entry_points.txt"
+    wheel = {
+        **dist("tool", "1.0", files={"tool.py": "def main(): ...\n"}),
+        info: "[console_scripts]\ntool = tool:main\n",
+    }
+    return with_base(
+        on_base(
+            {**wheel, "usr/local/bin/tool": text(interpreter, "pip")},
+            locked={"tool==1.0": {**wheel, "usr/local/bin/tool": text("/usr/bin/python3", "uv")}},
+            requested=("tool",),
+        ),
+        {
+            "usr/bin/python3.9": File(ELF, mode=0o755),
+            "usr/bin/python": Link("python3.9"),
+        },
     )
 
 
@@ -251,6 +284,81 @@ ROWS = (
             {"usr/local/bin/python3": Link("/usr/bin/python3.12")},
             recipe=named("usr/local/bin/python3"),
         ),
+    ),
+    # --- row 12: plugins by name
+    *(
+        Row(
+            name=f"12 {path}",
+            case=on_base({path: ELF}),
+            fails=("files.explained/unexplained",),
+            failing=1,
+        )
+        for path in (
+            f"{LIB}/libnccl-net.so",
+            f"{LIB}/libnccl-tuner.so",
+            f"{LIB}/libnccl-profiler.so",
+            f"{LIB}/libucp.so.0",
+            "opt/lib/nvshmem_transport_ibrc.so.3",
+            "usr/local/lib/libcuda.so.1",
+            f"{LIB}/libnss_evil.so.2",
+            f"{LIB}/ossl-modules/evil.so",
+            f"{LIB}/gconv/EVIL.so",
+        )
+    ),
+    Row(
+        name="12 a pattern does not reach a plugin",
+        case=on_base({"opt/nccl/libnccl-net.so": ELF}, recipe=named("opt/nccl/**")),
+        fails=("files.explained/unexplained",),
+        control=on_base({"opt/nccl/libnccl-net.so": ELF}, recipe=named("opt/nccl/libnccl-net.so")),
+    ),
+    Row(
+        name="12 a locked wheel puts a plugin where the loader looks",
+        case=on_base(
+            {**dist("net", "1.0"), "usr/lib/libnccl-net.so": ELF},
+            locked={"net==1.0": {**dist("net", "1.0"), "usr/lib/libnccl-net.so": ELF}},
+            requested=("net",),
+        ),
+        fails=("native.plugins/nccl-plugin",),
+        control=on_base(
+            dist("net", "1.0", files={"net/libnccl-net.so": ELF}),
+            locked={"net==1.0": dist("net", "1.0", files={"net/libnccl-net.so": ELF})},
+            requested=("net",),
+        ),
+    ),
+    # --- row 16: caches and headers
+    *(
+        Row(
+            name=f"16 {path}",
+            case=on_base({path: content}),
+            fails=("files.explained/unexplained",),
+            failing=1,
+        )
+        for path, content in (
+            ("root/.cache/flashinfer/0.6.18/121a/cached_ops/x/x.so", ELF),
+            ("root/.triton/cache/ABC/kernel.cubin", b"x"),
+            ("root/.cache/torch_extensions/py312_cu130/x/x.so", ELF),
+            ("root/.cache/vllm/torch_compile_cache/x/model.py", EVIL),
+            ("tmp/torchinductor_root/fx/x.py", EVIL),
+            ("usr/local/include/cuda_fp16.h", "#define x\n"),
+        )
+    ),
+    Row(
+        name="16 a pattern does not reach a cache",
+        case=on_base({"opt/x/.triton/cache/A/k.cubin": b"x"}, recipe=named("opt/x/**")),
+        fails=("files.explained/unexplained",),
+    ),
+    # --- row 22: launchers
+    Row(
+        name="22 a locked wheel's launcher with another interpreter",
+        case=_launcher("/usr/bin/python3.9"),
+        fails=("python.locked/file-differs",),
+        control=_launcher("/usr/bin/python3.12"),
+    ),
+    Row(
+        name="22 a locked wheel's launcher with another program of the interpreter's name",
+        case=_launcher("/usr/bin/python"),
+        fails=("python.locked/file-differs",),
+        control=_launcher("/usr/bin/python3"),
     ),
     # --- honest
     Row(

@@ -174,6 +174,16 @@ def test_expectations_reach_every_asset_or_are_refused(context: Path) -> None:
         asked(context, "models.json", expects=("models.json=/m", "exmaples=/t"))
 
 
+def test_what_is_excluded_is_not_asked_for(context: Path) -> None:
+    opened = read_context(context)
+    found = find_assets(("recipes/*",), (), opened, None, exclude=("recipes/qwen", "**/*.json"))
+    assert [asset.path for asset in found.assets] == ["recipes/kimi/t.jinja"]
+    with pytest.raises(UsageError, match="`recipes/qwem` excludes no asset"):
+        find_assets(("recipes/*",), (), opened, None, exclude=("recipes/qwem",))
+    with pytest.raises(UsageError, match="everything that is asked for is excluded"):
+        find_assets(("recipes/*",), (), opened, None, exclude=("recipes",))
+
+
 def test_only_folders_that_a_pattern_can_reach_are_read(context: Path) -> None:
     opened = read_context(context)
     find_assets(("recipes/*",), (), opened, None)

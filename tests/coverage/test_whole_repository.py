@@ -208,6 +208,31 @@ def test_a_context_is_where_the_sources_are(
     assert run().code == 0
 
 
+def test_what_the_ignore_file_names_is_excluded_and_what_was_forgotten_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(
+        tmp_path,
+        {
+            "Dockerfile": "FROM scratch\nCOPY src /app\n",
+            ".dockerignore": "src/tests\n",
+            "src/main.py": "m",
+            "src/tests/t.py": "t",
+            "two/Dockerfile": "FROM scratch\nCOPY recipes /r\n",
+            "two/.dockerignore": "*\n!recipes/a\n",
+            "two/recipes/a/t": "a",
+            "two/recipes/b/t": "b",
+        },
+    )
+    assert run("--discover").code == 0
+    text = (tmp_path / "coverage.toml").read_text()
+    assert 'assets = ["src"]\n# the ignore file names these\nexclude = ["src/tests"]' in text
+    told = run()
+    assert "Dockerfile (buildkit): 1 of 1 assets covered" in told.out
+    assert "two/Dockerfile (buildkit): 1 of 2 assets covered" in told.out
+
+
 def test_a_repository_without_a_dockerfile_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,8 +121,11 @@ def read_accounts(evidence: Evidence) -> Accounts:
         own = tuple(e for e in by_name[name] if not e.before and e.fields)
         taken.update(own)
         found.users.append(_user(name, own, memberships, declared.get(name), evidence))
+    primary = {user.gid for user in found.users}
     for entry in changes:
-        if entry not in taken and not _only_members(entry, passwd, evidence):
+        if entry in taken or _only_members(entry, passwd, evidence):
+            continue
+        if not _is_group_of(entry, changes, primary, declared):
             found.others.append(entry)
     known = {(entry.key, entry.fields) for entry in changes}
     found.others += [e for e in backups if (e.key, e.fields) not in known and e.fields]
@@ -182,6 +185,26 @@ def _only_members(entry: EntryChange, users: Mapping[str, EntryChange], evidence
     return digest_of(line) == evidence.base_entries.get(entry.path, {}).get(entry.key, "")
 
 
+def _is_group_of(
+    entry: EntryChange,
+    changes: list[EntryChange],
+    primary: set[str],
+    declared: Mapping[str, UserEntry],
+) -> bool:
+    """Say whether a new group is that of a new user, or one that the recipe declares for it.
+
+    Whether the user may have it is asked of the user.
+    """
+    if entry.path not in (_GROUP, _GSHADOW) or entry.before or len(entry.fields) != 4:
+        return False
+    members = {name for name in entry.fields[3].split(",") if name}
+    group = next((e.fields for e in changes if e.path == _GROUP and e.key == entry.key), ())
+    is_primary = len(group) == 4 and group[2] in primary and _is_number(group[2])
+    named = any(entry.key in user.groups for user in declared.values())
+    locked = entry.path == _GROUP or entry.fields[1][:1] in ("", "!", "*")
+    return (is_primary or named) and locked and members <= declared.keys()
+
+
 def _user(
     name: str,
     entries: tuple[EntryChange, ...],
@@ -201,7 +224,9 @@ def _user(
         groups=groups,
         entries=entries,
         paths=frozenset(_paths_of(name, home, evidence)),
-        wrong=_wrong(entries, evidence) or _unlike(padded, groups, declared),
+        wrong=_wrong(entries, evidence)
+        or _unlike(padded, groups, declared)
+        or _foreign_group(padded, entries, declared),
         declared=declared is not None,
     )
 
@@ -220,6 +245,10 @@ def _wrong(entries: tuple[EntryChange, ...], evidence: Evidence) -> str:
                 return f"its shell `{entry.fields[6]}` is not a program of the base"
             case "etc/shadow" if entry.fields[1][:1] not in ("!", "*"):
                 return "somebody can log in as it: it has a password, or needs none"
+            case "etc/group" if entry.fields[1] not in ("x", "", "*", "!"):
+                return "its group has a password"
+            case "etc/gshadow" if entry.fields[1][:1] not in ("", "!", "*"):
+                return "its group has a password"
             case "etc/group" if not _is_number(entry.fields[2]) or entry.fields[3] not in (
                 "",
                 entry.key,
@@ -232,6 +261,16 @@ def _wrong(entries: tuple[EntryChange, ...], evidence: Evidence) -> str:
             case _:
                 pass
     return ""
+
+
+def _foreign_group(
+    passwd: tuple[str, ...], entries: tuple[EntryChange, ...], declared: UserEntry | None
+) -> str:
+    """Say it where a user's first group is not its own and nobody declared the number."""
+    own = next((e.fields[2] for e in entries if e.path == _GROUP and len(e.fields) == 4), "")
+    if declared is None or declared.gid is not None or passwd[3] == own:
+        return ""
+    return f"its first group {passwd[3]} is not its own; the recipe has to declare `gid`"
 
 
 def _is_number(text: str) -> bool:

@@ -42,6 +42,8 @@ def _judge(evidence: Evidence) -> CheckReport:
             hint=f"run `imagegate lock {recipe.name}`",
         )
     compared.append(f"base: recipe={pinned} locked={lock.base.digest}")
+    how = "published, and is the one that was signed" if lock.base.published else "read from bytes"
+    compared.append(f"the base's lock was {how}")
     for layer in evidence.base_layers:
         _judge_layer(layer, evidence, findings)
         compared.append(

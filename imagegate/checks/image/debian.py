@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.databases import digest_of, entries_of, is_database, text_of
 from imagegate.catalog.system import DPKG, is_installed
+from imagegate.catalog.watched import watched
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ _LINKED = re.compile(
     r"etc/alternatives/[^/]+|etc/systemd/(?:system|user)/.+|etc/rc[0-6S]\.d/[^/]+"
     r"|var/lib/systemd/deb-systemd-(?:user-)?helper-enabled/.+"
 )
+# the watched places that no other check judges: a package's file there is named in full
+_NAMED_IN_FULL = frozenset(
+    {"shell-start", "nss", "pam", "openssl", "gconv", "malloc", "ibverbs", "opencl"}
+)
 _ALTERNATIVES = "etc/alternatives/"
 _CHOICES = "var/lib/dpkg/alternatives/"
 
@@ -50,6 +55,8 @@ class Added:
         declared: whether the recipe names it with just this version.
         paths: what of the image is proven to be its own.
         unproven: files that it lists and that nothing proves.
+        watched: what of its own lies where programs obey a file because of its place alone, and
+            what no other check judges; the recipe has to name it.
     """
 
     package: SystemPackage
@@ -57,6 +64,7 @@ class Added:
     declared: bool
     paths: set[str] = field(default_factory=set)
     unproven: list[str] = field(default_factory=list)
+    watched: list[str] = field(default_factory=list)
 
     @property
     def label(self) -> str:
@@ -128,11 +136,9 @@ def _compare_databases(found: Debian, evidence: Evidence) -> None:
         if change.path.startswith(_SINGLE):
             continue  # one file a package: it is compared as that package's own
         found.databases.add(change.path)
-        for key in _unlike(change, text, evidence):
+        for key, entry in _unlike(change, text, evidence):
             if "diversions" in change.path:
-                by = text.splitlines()[2::3]
-                fine = all(name in names for name in by if f"/{name}" != key) and by
-                if not fine:
+                if entry.split("\n")[2:] not in [[name] for name in names]:
                     found.strange.append((change.path, key, change.layer))
             elif key in new or (change.path.endswith("-old") and key in now):
                 continue
@@ -146,14 +152,14 @@ def _base_keys(evidence: Evidence) -> Mapping[str, str]:
     return evidence.base_entries.get(_STATUS, {})
 
 
-def _unlike(change: Change, text: str, evidence: Evidence) -> Iterator[str]:
-    """Yield the keys of entries that neither the base's database nor its backup has like this."""
+def _unlike(change: Change, text: str, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield key and text of entries that neither the base's database nor its backup has like this."""
     main = change.path.removesuffix("-old")
     known = [evidence.base_entries.get(path, {}) for path in dict.fromkeys((main, change.path))]
     seen: set[str] = set()
     for key, entry in entries_of(change.path, text):
         if key in seen or not any(digest_of(entry) == one.get(key) for one in known):
-            yield key
+            yield key, entry
         seen.add(key)
 
 
@@ -185,6 +191,10 @@ def _own_paths(
         node = new.get(path)
         if node is None:
             continue  # there before, or not there; either is another check's to say
+        place = watched(path) if node.kind is not Kind.DIRECTORY else None
+        if place is not None and place.name in _NAMED_IN_FULL:
+            added.watched.append(path)
+            continue
         if node.kind is not Kind.FILE:
             added.paths.add(path)
             continue

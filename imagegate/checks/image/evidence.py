@@ -18,6 +18,7 @@ from imagegate.catalog.python import recorded_files
 from imagegate.catalog.startup import search_order
 from imagegate.checks.check import seal
 from imagegate.oci.documents import ContainerConfig
+from imagegate.oci.tar import Kind
 from imagegate.rootfs import FileTree
 from imagegate.verdict import Place
 
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from imagegate.rootfs import Node
 
 
-# written by whoever installs, so they differ between installers (PEP 376, PEP 627)
-INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
+# written by whoever installs, so they differ between installers (PEP 376, PEP 627), and how long
+# each may be: the name of a program, nothing at all; what RECORD says is compared
+INSTALLERS_OWN = {"RECORD": 1 << 30, "INSTALLER": 40, "REQUESTED": 0}
 
 
 # what a check rests on that compares what was added with what it stands on
@@ -207,10 +209,15 @@ class Evidence:
     def _behind(self) -> dict[str, str]:
         return {}
 
-    def is_installers_own(self, path: str) -> bool:
-        """Say whether an installer writes a file of this name into a locked wheel's metadata."""
-        folder, _, name = path.rpartition("/")
-        return name in INSTALLERS_OWN and self.lock.layer.get(f"{folder}/METADATA") is not None
+    def is_installers_own(self, node: Node) -> bool:
+        """Say whether a file is what an installer writes into a locked wheel's metadata."""
+        folder, _, name = node.path.rpartition("/")
+        return (
+            self.lock.layer.get(f"{folder}/METADATA") is not None
+            and node.kind is Kind.FILE
+            and not node.mode & 0o7111
+            and node.size <= INSTALLERS_OWN.get(name, -1)
+        )
 
     def allowed(self, path: str) -> bool:
         """Say whether the recipe's `allow` explains a path; watched ones it has to name in full."""

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from imagegate.catalog import ldcache
 from imagegate.catalog.python import site_of
 from imagegate.catalog.watched import watched_place
 from imagegate.checks.image.accounts import read_accounts
 from imagegate.checks.image.debian import read_packages
+from imagegate.checks.image.loader_cache import is_made_by_ldconfig
 from imagegate.oci.tar import Kind
 from imagegate.recipe.patterns import parse_pattern
 from imagegate.rootfs import ancestors
@@ -40,6 +42,7 @@ class By(StrEnum):
     UNDECLARED = "of Debian packages that the recipe does not declare"
     DATABASE = "databases compared entry by entry"
     USER = "of new users"
+    LOADER_CACHE = "the loader's cache, as ldconfig makes it of the folders that it searches"
     UNOBEYED = "in places that no program obeys"
     REPEATED = "repeated from the base"
     ALLOWED = "allowed by the recipe"
@@ -74,15 +77,17 @@ class Unobeyed:
         form: fits whole paths.
         why: why nothing obeys it.
         empty: whether only an empty file or folder is meant.
+        kept: whether programs count on it, so that it may not be deleted.
     """
 
     form: re.Pattern[str]
     why: str
     empty: bool = False
+    kept: bool = False
 
 
-def _place(form: str, why: str, *, empty: bool = False) -> Unobeyed:
-    return Unobeyed(form=re.compile(form), why=why, empty=empty)
+def _place(form: str, why: str, *, empty: bool = False, kept: bool = False) -> Unobeyed:
+    return Unobeyed(form=re.compile(form), why=why, empty=empty, kept=kept)
 
 
 # short on purpose, and part of the manual: regular files that nobody may execute, and folders;
@@ -114,20 +119,24 @@ UNOBEYED = (
         empty=True,
     ),
     _place(
-        r"proc|sys|dev|dev/(?:pts|shm|mqueue)|run|run/(?:lock|secrets)|tmp|var/tmp|mnt|media|srv|opt"
-        r"|home|boot",
-        "mount points",
+        r"proc|sys|dev|dev/(?:pts|shm|mqueue)|run/(?:lock|secrets)|mnt|media",
+        "mount points that runtimes make",
         empty=True,
+    ),
+    _place(
+        r"run|tmp|var/tmp|srv|opt|home|boot",
+        "empty folders of the system",
+        empty=True,
+        kept=True,
     ),
 )
 
 
-def unobeyed(path: str, before: Node | None, node: Node | None, *, is_empty_folder: bool) -> bool:
+def unobeyed(path: str, node: Node | None, *, is_empty_folder: bool) -> bool:
     """Say whether a path lies where no program obeys it.
 
     Args:
         path: without leading slash.
-        before: what the base has there.
         node: what stands there now, ``None`` where it was deleted.
         is_empty_folder: whether it is a folder in which the layers bring nothing.
     """
@@ -135,7 +144,7 @@ def unobeyed(path: str, before: Node | None, node: Node | None, *, is_empty_fold
     if place is None:
         return False
     if node is None:
-        return not place.empty or before is None or before.kind is Kind.DIRECTORY
+        return not place.kept
     if node.kind is Kind.DIRECTORY:
         return is_empty_folder or not place.empty
     plain = node.kind is Kind.FILE and not node.mode & 0o7111 and not node.capabilities
@@ -145,8 +154,8 @@ def unobeyed(path: str, before: Node | None, node: Node | None, *, is_empty_fold
 def explain(evidence: Evidence) -> Explained:
     """Find the one explanation of each path that the added layers touched."""
     accounts, debian = read_accounts(evidence), read_packages(evidence)
-    given = _given(evidence, accounts, debian)
     allowed = _Allowed(evidence)
+    given = _given(evidence, accounts, debian, allowed)
     by: dict[str, By] = {}
     left: list[Change] = []
     folders: list[Change] = []
@@ -164,12 +173,17 @@ def explain(evidence: Evidence) -> Explained:
             left.append(change)
         else:
             by[change.path] = reason
+    config = evidence.recipe.document.config
+    working = (config.working_dir or evidence.base_settings.working_dir or "").strip("/")
     above = {folder for path in by for folder in ancestors(path)}
     filled = {
         folder for change in evidence.changes if change.after for folder in ancestors(change.path)
     }
     for change in folders:
-        reason = _folder(change, above, given, filled=change.path in filled) or allowed.by(change)
+        reason = _folder(change, above, given, filled=change.path in filled)
+        if reason is None and change.path == working:
+            reason = By.FOLDER
+        reason = reason or allowed.by(change)
         if reason is None:
             left.append(change)
         else:
@@ -183,7 +197,9 @@ def explain(evidence: Evidence) -> Explained:
     )
 
 
-def _given(evidence: Evidence, accounts: Accounts, debian: Debian) -> dict[str, By]:
+def _given(
+    evidence: Evidence, accounts: Accounts, debian: Debian, allowed: _Allowed
+) -> dict[str, By]:
     """Return the paths that recipe, lock and databases name."""
     given = dict.fromkeys((*accounts.databases, *debian.databases), By.DATABASE)
     for user in accounts.users:
@@ -191,21 +207,26 @@ def _given(evidence: Evidence, accounts: Accounts, debian: Debian) -> dict[str, 
     for added in debian.added:
         by = By.PACKAGE if added.declared else By.UNDECLARED
         given.update(dict.fromkeys(added.paths, by))
+        # named by the recipe, or a finding of `debian.pins`
+        given.update(
+            (path, By.ALLOWED if allowed.names(path) else by)
+            for path in (*added.watched, *added.unproven)
+        )
     given.update(dict.fromkeys((asset.target for asset in evidence.lock.assets), By.ASSET))
     for path, target in evidence.links.items():
         node = evidence.tree.get(path)
         if node is not None and node.kind is Kind.SYMLINK and node.target == target:
             given[path] = By.LINK
-    folder = evidence.settings.working_dir
-    if folder:
-        given.setdefault(folder.strip("/"), By.FOLDER)
+    if is_made_by_ldconfig(evidence):
+        given[ldcache.PATH] = By.LOADER_CACHE
     return given
 
 
 def _given_for(change: Change, given: Mapping[str, By]) -> By | None:
     """Return what names a path; over a path of the base only a database may be written."""
     reason = given.get(change.path)
-    return reason if change.before is None or reason is By.DATABASE else None
+    written_anew = reason in (By.DATABASE, By.LOADER_CACHE)
+    return reason if change.before is None or written_anew else None
 
 
 def _own(change: Change, evidence: Evidence) -> By | None:
@@ -217,9 +238,9 @@ def _own(change: Change, evidence: Evidence) -> By | None:
         return By.REPEATED  # what differs in mode, owner or attributes is a finding of its own
     if before is None and after is not None and evidence.lock.layer.get(path) is not None:
         return By.WHEEL  # another content than the wheel's is `python.locked`'s to say
-    if before is None and after is not None and evidence.is_installers_own(path):
+    if before is None and after is not None and evidence.is_installers_own(after):
         return By.INSTALLER
-    if unobeyed(path, before, after, is_empty_folder=False):
+    if unobeyed(path, after, is_empty_folder=False):
         return By.UNOBEYED
     return None
 
@@ -237,7 +258,7 @@ def _folder(change: Change, above: set[str], given: Mapping[str, By], *, filled:
         return given[change.path]
     if change.path.endswith("/__pycache__"):
         return By.BYTECODE
-    if unobeyed(change.path, before, after, is_empty_folder=not filled):
+    if unobeyed(change.path, after, is_empty_folder=not filled):
         return By.UNOBEYED
     return None
 
@@ -252,11 +273,16 @@ class _Allowed:
         self._wide = [p for p in patterns if not p.literal]
         self.used: set[str] = set()
 
-    def by(self, change: Change) -> By | None:
-        """Explain a path by the recipe; see :mod:`imagegate.recipe.patterns` for what counts."""
-        named = self._literal.get(change.path)
+    def names(self, path: str) -> bool:
+        """Say whether the recipe names a path in full."""
+        named = self._literal.get(path)
         if named is not None:
             self.used.add(named.text)
+        return named is not None
+
+    def by(self, change: Change) -> By | None:
+        """Explain a path by the recipe; see :mod:`imagegate.recipe.patterns` for what counts."""
+        if self.names(change.path):
             return By.ALLOWED
         if change.before is not None or self._is_watched(change.path):
             return None
@@ -290,4 +316,4 @@ def count_explanations(explained: Explained) -> Iterator[str]:
         counts[by] = counts.get(by, 0) + 1
     for by in By:
         if by in counts:
-            yield f"{counts[by]} paths: {by.value}"
+            yield f"{counts[by]} {by.value}"

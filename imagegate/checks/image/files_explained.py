@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.python import site_of
+from imagegate.catalog.watched import watched_place
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.checks.image.explained import count_explanations
@@ -107,7 +108,8 @@ def _refuse(
         findings.fail(
             "unexplained",
             f"/{only.path}",
-            "neither the lock nor the recipe explains why this is there",
+            "neither the lock nor the recipe explains why this is there"
+            + (f": {what}" if (what := watched_place(only.path)) else ""),
             locked="nothing",
             found=only.after.sha256 or only.after.target or only.after.kind.name.lower(),
             place=evidence.place(only.path, layer),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from imagegate.catalog.databases import main_of
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import (
     ON_THE_BASE,
@@ -11,6 +12,7 @@ from imagegate.checks.image.evidence import (
     Evidence,
     is_distributions,
 )
+from imagegate.checks.image.explained import By
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
@@ -20,8 +22,14 @@ if TYPE_CHECKING:
 _SPECIAL_BITS = 0o6000
 _READ_OR_RUN = 0o555
 _WRITE_OF_OTHERS = 0o022
+_READ_OF_OTHERS = 0o004
+_WRITE_OF_ALL = 0o002
+_FOR_ALL = ("etc/passwd", "etc/group", "etc/subuid", "etc/subgid")
+_STICKY = 0o1000
 # the label is the host's: runtimes write their own (containers/storage, "relabel")
 _OF_THE_HOST = "security.selinux"
+# what is proven by its content has to keep it
+_PROVEN = (By.WHEEL, By.INSTALLER, By.PACKAGE, By.FOLDER)
 # what each irregularity of a layer means, and whether it fails the verdict
 _IRREGULARITIES = {
     "duplicate-path": (
@@ -104,6 +112,16 @@ def _judge_base_path(change: Change, evidence: Evidence, findings: Findings) -> 
             cause=cause,
         )
         return 0
+    if before.kind in (Kind.CHARACTER, Kind.BLOCK):
+        findings.fail(
+            "device",
+            change.path,
+            "a device of the base was written again; which device it is now is not known",
+            locked="the base's device",
+            found=after.kind.name.lower(),
+            place=place,
+        )
+        return 0
     if before.same_content(after) or (explained is not None and before.kind is Kind.FILE):
         _judge_attributes(change, evidence, findings)
         return int(
@@ -174,7 +192,14 @@ def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) ->
     lost = before.mode & ~after.mode & _READ_OR_RUN
     gained = after.mode & ~before.mode & _WRITE_OF_OTHERS
     moved = (before.uid, before.gid) != (after.uid, after.gid)
+    shown = (
+        before.kind is Kind.FILE
+        and after.mode & ~before.mode & _READ_OF_OTHERS
+        # useradd gives its backups the mode of what they are of
+        and main_of(change.path) not in _FOR_ALL
+    )
     said = [
+        *(["others may read it"] if shown else []),
         *(["it lost the permission to be read or run"] if lost else []),
         *(["others may write to it"] if gained else []),
         *(["it belongs to somebody else"] if moved else []),
@@ -240,6 +265,19 @@ def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> None:
             locked="nothing",
             found=after.capabilities,
             place=place,
+        )
+    if after.mode & _WRITE_OF_ALL and not after.mode & _STICKY and after.kind is not Kind.SYMLINK:
+        findings.weigh(
+            "writable",
+            change.path,
+            "everybody in a container may write to what a layer adds",
+            because=""
+            if evidence.explained.by.get(change.path) in _PROVEN
+            else "nothing promises its content",
+            locked="nothing",
+            found=f"{after.mode:o}",
+            place=place,
+            hint="copy with `--chmod`, or set the umask of the step",
         )
     if after.kind in (Kind.CHARACTER, Kind.BLOCK):
         findings.fail(

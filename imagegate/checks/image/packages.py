@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.catalog.databases import digest_of
 from imagegate.catalog.system import CONDA, DPKG, OTHER_DATABASES, altered, is_held, is_installed
+from imagegate.catalog.watched import watched_place
 from imagegate.checks.check import Findings
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _judge_declared(
         if not added.declared:
             undeclared.setdefault(added.layer, []).append(added)
         for path in added.unproven:
+            if evidence.allowed(path):
+                continue
             findings.fail(
                 "unproven",
                 added.package.name,
@@ -146,6 +149,9 @@ def _judge_declared(
                 place=evidence.place(path, _layer_of(evidence, path)),
                 cause=added.label,
             )
+        named = [path for path in added.watched if not evidence.allowed(path)]
+        if named and added.declared:
+            _refuse_watched(added, named, evidence, findings)
     for layer, packages in sorted(undeclared.items()):
         _refuse_undeclared(layer, packages, declared, evidence, findings)
     there = {name for name, _, _ in before} | {one.package.name for one in debian.added}
@@ -168,6 +174,24 @@ def _judge_declared(
             found=key or "an entry without a package",
             place=evidence.place(path, layer),
         )
+
+
+def _refuse_watched(added: Added, paths: list[str], evidence: Evidence, findings: Findings) -> None:
+    """Refuse what a declared package brings where programs obey it unasked, until it is named."""
+    first = min(paths)
+    listed = ", ".join(f"`/{path}`" for path in sorted(paths))
+    content = "\n".join(f"{evidence.place(path, 0).content} {path}" for path in sorted(paths))
+    findings.fail(
+        "watched",
+        added.package.name,
+        f"{added.label} brings {watched_place(first)}: {listed}",
+        locked="nothing",
+        found=f"{len(paths)} path{'s' if len(paths) > 1 else ''}",
+        place=evidence.place(first, _layer_of(evidence, first)),
+        hint=f'name each in full under `[[layer.allow]]`: `pattern = "/{first}"`, with the reason',
+        facts={"paths": digest_of(content)},
+        cause=added.label,
+    )
 
 
 def _refuse_undeclared(

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog.launchers import EntryPoint, parse_entry_points, parse_launcher
-from imagegate.catalog.python import COMPILED, site_of
+from imagegate.catalog.python import COMPILED, recorded_files, site_of
 from imagegate.checks.check import Check, Findings
-from imagegate.checks.image.evidence import ON_THE_BASE, Change, Evidence, key_of
+from imagegate.checks.image.evidence import INSTALLERS_OWN, ON_THE_BASE, Change, Evidence, key_of
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
     from imagegate.rootfs import Node
     from imagegate.verdict import CheckReport
-
-# written by whoever installs, so they differ between installers (PEP 376, PEP 627)
-_INSTALLERS_OWN = frozenset({"RECORD", "INSTALLER", "REQUESTED"})
 
 
 def _judge(evidence: Evidence) -> CheckReport:
@@ -31,6 +28,7 @@ def _judge(evidence: Evidence) -> CheckReport:
             count.all += 1  # told by the distribution
         else:
             _judge_locked_path(node, evidence, findings, count)
+    _judge_records(evidence, findings)
     for change in evidence.changes:
         _judge_added_path(change, evidence, findings)
     if not counts:
@@ -102,7 +100,7 @@ def _judge_locked_path(node: Node, evidence: Evidence, findings: Findings, count
     count.all += 1
     found = evidence.tree.get(node.path)
     if found is None:
-        if posixpath.basename(node.path) not in _INSTALLERS_OWN:
+        if posixpath.basename(node.path) not in INSTALLERS_OWN:
             findings.fail(
                 "file-missing",
                 node.owner,
@@ -136,11 +134,39 @@ def _judge_locked_path(node: Node, evidence: Evidence, findings: Findings, count
         )
 
 
+def _judge_records(evidence: Evidence, findings: Findings) -> None:
+    """Refuse a RECORD that claims files which the locked wheel does not install.
+
+    Who uninstalls or repairs the distribution believes it.
+    """
+    locked = {(wheel.name, wheel.version): wheel.label for wheel in evidence.lock.wheels}
+    base = {pin.path for pin in evidence.lock.base.facts.distributions}
+    for pin in evidence.facts.distributions:
+        label = locked.get((key_of(pin), pin.version))
+        if label is None or pin.path in base:
+            continue
+        for path, _ in recorded_files(evidence.tree, evidence.collector, pin):
+            known = evidence.lock.layer.get(path) is not None
+            own = posixpath.dirname(path) == pin.path and posixpath.basename(path) in INSTALLERS_OWN
+            if known or own or path.endswith(".pyc"):
+                continue
+            node = evidence.tree.get(f"{pin.path}/RECORD")
+            findings.fail(
+                "record",
+                label,
+                f"RECORD of {label} claims `/{path}`, which the locked wheel does not install",
+                locked="nothing",
+                found=path,
+                place=evidence.place(f"{pin.path}/RECORD", node.layer if node else 0),
+                cause=label,
+            )
+
+
 def _is_generated(node: Node, found: Node, evidence: Evidence) -> bool:
     """Say whether a file may differ because every installer writes its own form of it."""
     folder, _, name = node.path.rpartition("/")
-    if folder.endswith(".dist-info") and name in _INSTALLERS_OWN:
-        return found.kind is Kind.FILE
+    if folder.endswith(".dist-info") and name in INSTALLERS_OWN:
+        return evidence.is_installers_own(found)
     content = evidence.collector.extract("launcher", found)
     launcher = parse_launcher(content) if content is not None else None
     if launcher is None:
@@ -148,7 +174,9 @@ def _is_generated(node: Node, found: Node, evidence: Evidence) -> bool:
     entry_points = _entry_points_of(node.owner, evidence)
     expected = entry_points.get(name)
     interpreter = evidence.recipe.document.python.interpreter
-    return expected == launcher.entry_point and _same_python(launcher.interpreter, interpreter)
+    return expected == launcher.entry_point and _same_python(
+        launcher.interpreter, interpreter, evidence
+    )
 
 
 def _entry_points_of(owner: str, evidence: Evidence) -> dict[str, EntryPoint]:
@@ -160,11 +188,18 @@ def _entry_points_of(owner: str, evidence: Evidence) -> dict[str, EntryPoint]:
     return {}
 
 
-def _same_python(found: str, expected: str) -> bool:
-    """Compare interpreters; ``python3`` and ``python3.12`` of one folder are one program."""
-    if posixpath.dirname(found) != posixpath.dirname(expected):
-        return False
-    return re.fullmatch(r"python3?(?:\.\d+)?", posixpath.basename(found)) is not None
+def _same_python(found: str, expected: str, evidence: Evidence) -> bool:
+    """Say whether a launcher starts the recipe's interpreter, under whichever of its names."""
+    if found == expected:
+        return True
+    real = evidence.tree.resolve(found), evidence.tree.resolve(expected)
+    if real[1] is not None or real[0] is not None:
+        # an environment's program is a link to another's, and searches otherwise
+        beside = posixpath.dirname(found) == posixpath.dirname(expected)
+        return real[0] == real[1] and beside
+    version = re.escape(evidence.recipe.document.python.version)
+    named = re.fullmatch(rf"python(?:3|{version})?", posixpath.basename(found))
+    return posixpath.dirname(found) == posixpath.dirname(expected) and named is not None
 
 
 def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) -> None:
@@ -180,9 +215,6 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
     if change.path.endswith(COMPILED):
         return  # `python.bytecode` says everything of it
     if change.path in evidence.explained.by:
-        return
-    folder, _, name = change.path.rpartition("/")
-    if name in _INSTALLERS_OWN and evidence.lock.layer.get(f"{folder}/METADATA") is not None:
         return
     findings.fail(
         "file-not-locked",

@@ -78,6 +78,7 @@ class _Evaluator:
         self._trees: dict[int, Node] = {}
         self._clouds: dict[int, Cloud] = {}
         self._failures: list[Failure] = list(reader.failures)
+        self._told = set(self._failures)
         self._sources: dict[str, Source] = {}
 
     def run(self) -> Evaluation:
@@ -151,7 +152,8 @@ class _Evaluator:
 
     def _fail(self, line: int, message: str, source: str = "") -> None:
         failure = Failure(line=line, message=message, source=source)
-        if failure not in self._failures:
+        if failure not in self._told:
+            self._told.add(failure)
             self._failures.append(failure)
 
     def _stage(self, stage: Stage) -> None:

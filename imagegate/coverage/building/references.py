@@ -21,6 +21,12 @@ class References:
         self._build = build
         self._frontend = build.builder.frontend
         self._stages = stages
+        self._called = self._names()
+        self._edges = [self._of(stage) for stage in stages]
+        self._forward = any(
+            index >= number for number, edges in enumerate(self._edges) for _, index in edges
+        )
+        self._reached: dict[int, set[int]] = {}
 
     def target(self) -> int:
         """Return the index of the stage that becomes the image.
@@ -57,17 +63,21 @@ class References:
         """Return the stage that ``--from=name`` means, which may be a later one."""
         if name in self._build.named or name in self._build.foreign:
             return None
-        folds = self._frontend.stage_names_fold_case
-        wanted = name.lower() if folds else name
-        for stage in reversed(self._stages):
-            called = stage.name.lower() if folds else stage.name
+        wanted = name.lower() if self._frontend.stage_names_fold_case else name
+        if wanted in self._called:
+            return self._called[wanted]
+        return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
+
+    def _names(self) -> dict[str, int]:
+        """Return the stage that each name means: the last one that has it."""
+        names: dict[str, int] = {}
+        for stage in self._stages:
+            called = stage.name.lower() if self._frontend.stage_names_fold_case else stage.name
             if not called and self._frontend.numbers_are_names:
                 called = str(stage.index)
-            if called and called == wanted:
-                return stage.index
-        if name.isdigit():
-            return int(name)
-        return None
+            if called:
+                names[called] = stage.index
+        return names
 
     def _of(self, stage: Stage) -> list[tuple[int, int]]:
         """Return (line, stage index) of everything that a stage copies from or starts from."""
@@ -95,21 +105,27 @@ class References:
         else:
             looked_at = list(self._stages)
         for stage in looked_at:
-            for line, index in self._of(stage):
+            for line, index in self._edges[stage.index]:
                 if index >= len(self._stages):
                     yield line, f"invalid stage index `{index}`"
-                elif index == stage.index or stage.index in self._reachable(index):
+                elif index == stage.index or (
+                    # a circle has a line that names a later stage
+                    self._forward and stage.index in self._reachable(index)
+                ):
                     yield line, f"circular dependency on stage `{index}`"
 
     def _reachable(self, index: int) -> set[int]:
+        if index in self._reached:
+            return self._reached[index]
         found: set[int] = set()
         waiting = [index]
         while waiting:
             here = waiting.pop()
-            for _, following in self._of(self._stages[here]):
+            for _, following in self._edges[here]:
                 if following not in found and following < len(self._stages):
                     found.add(following)
                     waiting.append(following)
+        self._reached[index] = found
         return found
 
     def needed(self, target: int) -> set[int]:

@@ -97,6 +97,7 @@ class StageReader:
         self._global: Mapping[str, str] = ChainMap(self._meta, dict(self._platforms))
         self._scopes: list[_Scope] = []
         self.stages: list[Stage] = []
+        self._names: dict[str, int] = {}
         # what fails the build in whatever stage it stands
         self.failures: list[Failure] = []
 
@@ -191,25 +192,17 @@ class StageReader:
     def _stage_called(self, name: str) -> int | None:
         if name == "scratch" and self._frontend.scratch_is_no_stage:
             return None
-        folds = self._frontend.from_folds_case
-        for stage in reversed(self.stages):
-            known = stage.name
-            if self._frontend.stage_names_fold_case:
-                known = known.lower()
-            if known and known == (name.lower() if folds else name):
-                return stage.index
-        return None
+        return self._names.get(name.lower() if self._frontend.from_folds_case else name)
 
     def _start(self, stage: Stage) -> None:
-        if (
-            self._frontend.stage_names_unique
-            and stage.name
-            and any(known.name.lower() == stage.name.lower() for known in self.stages)
-        ):
+        if self._frontend.stage_names_unique and stage.name and stage.name.lower() in self._names:
             stage.operations.append(
                 Failure(line=stage.line, message=f"duplicate name `{stage.name}` of a stage")
             )
         self.stages.append(stage)
+        if stage.name:
+            folds = self._frontend.stage_names_fold_case
+            self._names[stage.name.lower() if folds else stage.name] = stage.index
         if stage.parent is None:
             self._scopes.append(self._base_scope(stage))
             return

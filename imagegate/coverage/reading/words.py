@@ -9,14 +9,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.golang.paths import BadPatternError, match
+from imagegate.coverage.golang.regexp import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import re2
+
 _SPECIAL = frozenset("@*#?-$!0")
+_BLANK = re.compile(r"\s")
+LONGEST = 1 << 20
+"""A word that expands to more characters is refused; Linux takes 128 KiB (``MAX_ARG_STRLEN``)."""
+_DEEPEST = 60
 
 
 class WordError(ValueError):
@@ -85,21 +93,27 @@ class _Words:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self._word = ""
+        self._word: list[str] = []
 
     def add(self, text: str) -> None:
-        for character in text:
-            if not character.isspace():
-                self._word += character
-            elif self._word:
-                self.done.append(self._word)
-                self._word = ""
+        first, *others = _BLANK.split(text)
+        self.add_raw(first)
+        for part in others:
+            self._close()
+            self.add_raw(part)
 
     def add_raw(self, text: str) -> None:
-        self._word += text
+        if text:
+            self._word.append(text)
+
+    def _close(self) -> None:
+        if self._word:
+            self.done.append("".join(self._word))
+            self._word = []
 
     def all(self) -> list[str]:
-        return [*self.done, self._word] if self._word else self.done
+        self._close()
+        return self.done
 
 
 class _Lexer:
@@ -121,6 +135,8 @@ class _Lexer:
         self._quotes = quotes
         self._raw = raw
         self._raw_escapes = raw
+        self._depth = 0
+        self._size = 0
         self.unset: set[str] = set()
 
     def _peek(self) -> str:
@@ -133,6 +149,9 @@ class _Lexer:
 
     def until(self, stops: str, *, raw_escapes: bool | None = None) -> tuple[str, list[str]]:
         """Process up to one of `stops`, which is consumed; no stops mean the whole word."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise WordError("substitutions are nested too deeply")
         before, self._raw_escapes = (
             self._raw_escapes,
             (self._raw_escapes if raw_escapes is None else raw_escapes),
@@ -145,8 +164,12 @@ class _Lexer:
                     self._at += 1
                     return "".join(result), words.all()
                 result.append(self._one(character, words))
+                self._size += len(result[-1])
+                if self._size > LONGEST:
+                    raise WordError(f"it expands to more than {LONGEST} characters")
         finally:
             self._raw_escapes = before
+            self._depth -= 1
         if stops:
             raise WordError(f"unexpected end of statement while looking for matching `{stops}`")
         return "".join(result), words.all()
@@ -270,8 +293,10 @@ class _Lexer:
         value = self._get(name)
         if value is None and self._raw:
             return self._word[start : self._at]
-        expression = re.compile(_shell_pattern(pattern, greedy=True))
-        return expression.sub(lambda _: replacement, value or "", count=0 if every else 1)
+        expression = _linear(_shell_pattern(pattern, greedy=True))
+        return str(
+            expression.sub(lambda _: replacement, told(value or ""), count=0 if every else 1)
+        )
 
     def _imagebuilder_form(self, name: str) -> str:
         modifier = self._next()
@@ -357,17 +382,21 @@ def _trim(word: str, value: str, modifier: str) -> str:
     greedy = word.startswith(modifier)
     pattern = word[1:] if greedy else word
     if modifier == "#":
-        found = re.compile(_shell_pattern(pattern, greedy=greedy)).match(value)
+        found = _linear(_shell_pattern(pattern, greedy=greedy)).match(told(value))
         return value[found.end() :] if found else value
-    ends = range(len(value) + 1) if greedy else range(len(value), -1, -1)
-    expression = re.compile(_shell_pattern(pattern, greedy=True))
-    for start in ends:
-        if expression.fullmatch(value, start):
-            return value[:start]
-    return value
+    # the same from behind: the pattern's pieces and the value in reverse
+    found = _linear(_shell_pattern(pattern, greedy=greedy, backwards=True)).match(told(value)[::-1])
+    return value[: len(value) - found.end()] if found else value
 
 
-def _shell_pattern(pattern: str, *, greedy: bool) -> str:
+@lru_cache(maxsize=256)
+def _linear(pattern: str) -> re2._Regexp:
+    import re2
+
+    return re2.compile(told(pattern))
+
+
+def _shell_pattern(pattern: str, *, greedy: bool, backwards: bool = False) -> str:
     """``convertShellPatternToRegex``: ``*``, ``?`` and escapes of these, no brackets."""
     out: list[str] = []
     position = 0
@@ -388,7 +417,7 @@ def _shell_pattern(pattern: str, *, greedy: bool) -> str:
             position += 1
         else:
             out.append(re.escape(character))
-    return "".join(out)
+    return "".join(reversed(out) if backwards else out)
 
 
 def _go_match(pattern: str, text: str) -> bool:

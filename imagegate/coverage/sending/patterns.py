@@ -16,7 +16,7 @@ from imagegate.coverage.golang.regexp import compile_go
 from imagegate.coverage.sending.client import Grammar
 
 if TYPE_CHECKING:
-    import re
+    from imagegate.coverage.golang.regexp import Expression
 
 # moby/patternmatcher keeps the characters to escape in a bitmap of eight bytes, indexed by
 # `code % 8` and tested with `1 << code / 8` in a byte: code points from 64 on fall out of it, so
@@ -58,7 +58,7 @@ class Rule:
     exception: bool
     line: int
     kind: _Kind
-    regexp: re.Pattern[str] | None
+    regexp: Expression | None
     broken: str | None
 
     @property
@@ -83,7 +83,7 @@ class Rule:
                 suffix = self.text[2:]
                 return path.endswith(suffix) or (suffix[:1] == "/" and path == suffix[1:])
         assert self.regexp is not None
-        return self.regexp.search(path) is not None
+        return self.regexp.matches(path)
 
     def __str__(self) -> str:
         return f"!{self.text}" if self.exception else self.text
@@ -114,7 +114,7 @@ def compile_rule(pattern: str, line: int, grammar: Grammar) -> Rule | None:
     return Rule(text=text, exception=exception, line=line, kind=kind, regexp=regexp, broken=broken)
 
 
-def _compile(text: str, grammar: Grammar) -> tuple[_Kind, re.Pattern[str] | None, str | None]:
+def _compile(text: str, grammar: Grammar) -> tuple[_Kind, Expression | None, str | None]:
     try:
         kind, expression = _translate(text, grammar)
         if kind is not _Kind.REGEXP:

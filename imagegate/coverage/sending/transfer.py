@@ -122,7 +122,7 @@ def _follow(whole: Node, paths: list[str], *, strict: bool) -> list[str] | None:
     """``FollowLinks``: add what links among `paths` point to; ``None`` means everything."""
     resolved: set[str] = set()
     waiting = list(reversed(paths))
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_STEPS + 10 * len(paths)):
         if not waiting:
             break
         _follow_one(whole, waiting.pop(), resolved, waiting, strict=strict)

@@ -8,6 +8,7 @@ base. A rule that does not compile fails the build only when a walk tries it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,7 @@ class ContextFilter:
         self.client = client
         self.rules = compile_rules(ignore, client.grammar)
         self._exceptions = [rule for rule in self.rules if rule.exception]
+        self._exception_texts = sorted(map(self._exception_text, self._exceptions))
         self._only_prefixes = client.algorithm is not Algorithm.FSUTIL or not any(
             _has_meta(_without_trailing_glob(rule.text)) for rule in self._exceptions
         )
@@ -352,8 +354,10 @@ class ContextFilter:
             return True
         if not self._only_prefixes:
             return False
-        return not any(
-            self._exception_text(rule).startswith(self._prefix(path)) for rule in self._exceptions
+        prefix = self._prefix(path)
+        at = bisect_left(self._exception_texts, prefix)
+        return not (
+            at < len(self._exception_texts) and self._exception_texts[at].startswith(prefix)
         )
 
     def _exception_text(self, rule: Rule) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from imagegate.engines.compose.install import digest_stream, install_wheel
 from imagegate.errors import FetchError, RecipeError
+from imagegate.localfiles import read_regular
 from imagegate.oci.digest import Digest
 from imagegate.oci.gzipwrite import GzipWriter
 from imagegate.oci.tar import Kind
@@ -183,7 +184,7 @@ def write_assets(
             layer.link(name, entry)
             continue
         asset, path = entry
-        content = path.read_bytes()
+        content = _asset(path, asset)
         if sha256(content).hexdigest() != asset.sha256:
             raise RecipeError(
                 f"`{asset.source}` changed after it was locked",
@@ -192,3 +193,17 @@ def write_assets(
         layer.file(name, 0o644, len(content))
         tar.content(content)
     tar.finish()
+
+
+def _asset(path: Path, asset: LockedAsset) -> bytes:
+    """Read an asset; more bytes than were locked are as wrong as other ones.
+
+    Raises:
+        RecipeError: it cannot be read.
+    """
+    try:
+        return read_regular(path, limit=asset.size + 1)
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read `{asset.source}`: {error.strerror}", hint="lock again, then build"
+        ) from error

@@ -15,6 +15,7 @@ from imagegate.engines.container.dockerfile import (
     render_ignore_file,
 )
 from imagegate.errors import FetchError, RecipeError
+from imagegate.localfiles import read_regular, read_regular_text
 from imagegate.oci.blob import CHUNK
 
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ def stage_context(
     )
     shutil.copytree(images, folder, symlinks=True, dirs_exist_ok=True)
     for asset in lock.assets:
-        if sha256((folder / asset.source).read_bytes()).hexdigest() != asset.sha256:
+        if (
+            sha256(read_regular(folder / asset.source, limit=asset.size + 1)).hexdigest()
+            != asset.sha256
+        ):
             raise RecipeError(
                 f"`{asset.source}` changed after it was locked", hint="lock again, then build"
             )
@@ -150,7 +154,7 @@ def render_build_files(
 
 def _read_text(path: Path, where: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"cannot read `{where}`: {error}") from error
 

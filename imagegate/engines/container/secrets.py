@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.errors import UsageError
+from imagegate.localfiles import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +48,7 @@ class Secret:
         if not _NAME.fullmatch(name):
             raise UsageError(f"`{name}` cannot be the id of a build secret")
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except OSError as error:
             raise UsageError(
                 f"cannot read the secret `{name}` from `{path}`: {error.strerror}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from imagegate.engines.container.context import EPOCH
 from imagegate.engines.container.dockerfile import Dialect
 from imagegate.errors import EngineError, UsageError
+from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,7 +179,7 @@ def _secret_arguments(order: Order) -> list[str]:
 
 def _run_build(order: Order, command: Sequence[str], environment: dict[str, str]) -> str:
     """Run a build command and read the image's id from the file that it writes."""
-    with tempfile.TemporaryDirectory(prefix="imagegate-") as folder:
+    with scratch_folder() as folder:
         written = Path(folder, "iid")
         command = [*command, "--iidfile", str(written), str(order.context.folder)]
         last: deque[str] = deque(maxlen=_LAST_LINES)

@@ -12,7 +12,7 @@ from imagegate.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from imagegate.asking.patterns import Expectation
     from imagegate.usecases.covering.git import GitState
@@ -74,6 +74,8 @@ def find_assets(
     expectations: Sequence[str],
     context: Context,
     git: GitState | None,
+    *,
+    exclude: Sequence[str] = (),
 ) -> Asked:
     """Find every file that `patterns` name, on disk and in git.
 
@@ -82,6 +84,7 @@ def find_assets(
         expectations: where it has to end; where nothing is said, siblings tell.
         context: the build context.
         git: what git knows of it; one that was refused counts as none.
+        exclude: patterns of what is not asked for after all.
 
     Raises:
         CoverageError: a pattern names nothing.
@@ -92,15 +95,27 @@ def find_assets(
     assets: dict[str, Asset] = {}
     notes: list[str] = []
     used: set[str] = set()
+    unwanted = {written: parse_pattern(written) for written in exclude}
+    left_out: set[str] = set()
     for written in dict.fromkeys(patterns):
         named = False
         for pattern in parse_pattern(written):
             for unit, inner, asset in _named(pattern, context, known, notes):
                 named = True
+                out = _excluded(unwanted, "/".join(part for part in (unit, inner) if part))
+                if out:
+                    left_out |= out
+                    continue
                 placed = replace(asset, expected=_goal(unit, inner, places, used))
                 assets.setdefault(asset.path, placed)
         if not named:
             raise _nothing(written, context)
+    if unmet := [written for written in exclude if written not in left_out]:
+        raise UsageError(
+            f"`{unmet[0]}` excludes no asset", hint="it is a path of the context that is asked for"
+        )
+    if not assets:
+        raise UsageError("everything that is asked for is excluded")
     for place in places:
         if place.written not in used:
             raise UsageError(
@@ -108,6 +123,15 @@ def find_assets(
                 hint="its left side is a path of the context that the patterns name",
             )
     return Asked(assets=tuple(assets.values()), notes=tuple(dict.fromkeys(notes)))
+
+
+def _excluded(unwanted: Mapping[str, tuple[Pattern, ...]], path: str) -> set[str]:
+    """Return which patterns take `path` out again."""
+    return {
+        written
+        for written, patterns in unwanted.items()
+        if any(pattern.unit_of(path) is not None for pattern in patterns)
+    }
 
 
 def _nothing(written: str, context: Context) -> CoverageError:

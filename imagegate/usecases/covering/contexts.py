@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from imagegate.coverage.golang.paths import clean
 from imagegate.coverage.tree import Context, Kind, Node, file, link, special
 from imagegate.errors import CoverageError
+from imagegate.localfiles import open_regular, read_regular
 
 if TYPE_CHECKING:
     from imagegate.coverage.sending.client import Client
@@ -55,7 +57,7 @@ def read_context(folder: Path, name: str = "") -> Context:
 
     def open_file(path: str) -> BinaryIO:
         try:
-            return (folder / path).open("rb")
+            return io.BufferedReader(open_regular(folder / path))
         except OSError as unreadable:
             raise CoverageError(f"`{path}` of the context: {unreadable.strerror}") from unreadable
 
@@ -89,7 +91,7 @@ def read_bytes(path: Path, missing: str) -> bytes:
         CoverageError: it cannot be read; `missing` is the message where there is none.
     """
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as absent:
         raise CoverageError(missing) from absent
     except OSError as unreadable:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.asking.document import FILE, parse_coverage_toml
 from imagegate.coverage.golang.paths import has_wildcards, inside
+from imagegate.coverage.outcome import Outcome
 from imagegate.coverage.reading.dockerfile import Dockerfile, Instruction, parse_dockerfile
 from imagegate.coverage.tree import Kind, Node
 from imagegate.errors import CoverageError, ImagegateError, UsageError
@@ -25,8 +26,10 @@ from imagegate.usecases.covering.git import git_state
 from imagegate.usecases.covering.wanted import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from imagegate.coverage.outcome import AssetVerdict
 
 
 _NAMES = re.compile(r"(?:.*[._-])?(?:dockerfile|containerfile)(?:[._-].*)?", re.IGNORECASE)
@@ -44,6 +47,8 @@ _MODEL_FOLDERS = {
 }  # fmt: skip
 # folders that nothing is served from
 _NOT_SERVED = {"test", "tests", "testing", "docs", "doc", "ci"}
+# lines of an ignore file that name nothing in particular
+_EVERYTHING = {"*", "**", "**/*", "."}
 _TEMPLATES = (".jinja", ".jinja2", ".j2")
 
 
@@ -68,6 +73,7 @@ class _Entry:
         path: the Dockerfile, relative to the root.
         context: the build context, relative to the root.
         assets: patterns that are asked for.
+        exclude: what the ignore file keeps out on purpose.
         left: patterns that are not, with the reason.
     """
 
@@ -75,6 +81,7 @@ class _Entry:
     context: str = "."
     builder: str = "buildkit"
     assets: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     left: list[str] = field(default_factory=list)
 
 
@@ -185,6 +192,8 @@ def _sources(dockerfile: Dockerfile) -> Iterator[str]:
         if copies.name not in {"COPY", "ADD"} or _from_elsewhere(copies):
             continue
         for word in copies.words[:-1]:
+            if inside(word).partition("/")[0] == ".git":
+                continue
             if "$" not in word and "://" not in word and not word.startswith(("<<", "git@")):
                 yield word
 
@@ -313,6 +322,7 @@ def _choose(root: Path, entry: _Entry, patterns: list[str]) -> None:
     from imagegate.usecases.coverage import check_coverage
 
     kept: list[str] = []
+    excluded: list[str] = []
     for pattern in patterns:
         wanted = Wanted(
             dockerfile=root / entry.path,
@@ -329,10 +339,45 @@ def _choose(root: Path, entry: _Entry, patterns: list[str]) -> None:
         outcomes = Counter(verdict.outcome for verdict in verdicts)
         if any(verdict.covered or verdict.found for verdict in verdicts):
             kept.append(pattern)
+            if not _of_models(pattern):
+                excluded += _kept_out(verdicts)
         else:
             (outcome, _), *_rest = outcomes.most_common(1)
             entry.left.append(f"{pattern}: {outcome.value}")
     entry.assets = tuple(kept)
+    entry.exclude = tuple(dict.fromkeys(excluded))
+
+
+def _of_models(pattern: str) -> bool:
+    """Tell whether a pattern is of model assets, of which none is left out on purpose."""
+    return pattern.endswith("/*") or bool(_MODEL_FOLDERS & set(pattern.split("/")))
+
+
+def _kept_out(verdicts: Sequence[AssetVerdict]) -> list[str]:
+    """Return patterns of what a line of the ignore file names, as far as it names anything."""
+    dropped = {
+        verdict.asset.path
+        for verdict in verdicts
+        if verdict.outcome is Outcome.IGNORED
+        and verdict.place is not None
+        and verdict.place.text.strip().strip("/") not in _EVERYTHING
+    }
+    rest = {verdict.asset.path for verdict in verdicts} - dropped
+    held = {above for path in rest for above in _above(path)}
+    # the highest folder of which nothing is left
+    return sorted(
+        {
+            _escaped(next((above for above in _above(path) if above not in held), path))
+            for path in dropped
+        }
+    )
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders above `path`, the highest first."""
+    for end, character in enumerate(path):
+        if character == "/":
+            yield path[:end]
 
 
 # -- what is written
@@ -345,11 +390,12 @@ def _written(entries: list[_Entry], skipped: list[str], files: list[str]) -> str
         '#   expect = { "recipes/{model}" = "/opt/recipes/{model}" }',
         "schema = 1",
     ]
-    groups: dict[tuple[str, str, tuple[str, ...]], list[_Entry]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], list[_Entry]] = {}
     for entry in entries:
         if entry.assets:
-            groups.setdefault((entry.context, entry.builder, entry.assets), []).append(entry)
-    for (context, builder, assets), members in groups.items():
+            key = entry.context, entry.builder, entry.assets, entry.exclude
+            groups.setdefault(key, []).append(entry)
+    for (context, builder, assets, exclude), members in groups.items():
         names = [_pattern(member.path) for member in members]
         lines += ["", "[[build]]", f"dockerfile = {_value(names)}"]
         if context != ".":
@@ -357,6 +403,9 @@ def _written(entries: list[_Entry], skipped: list[str], files: list[str]) -> str
         if builder != "buildkit":
             lines.append(f"builders = {_value([builder])}")
         lines.append(f"assets = {_list(assets)}")
+        if exclude:
+            lines.append("# the ignore file names these")
+            lines.append(f"exclude = {_list(exclude)}")
         left = dict.fromkeys(reason for member in members for reason in member.left)
         lines += [f"# not asked for: {_comment(reason)}" for reason in left]
     for entry in entries:

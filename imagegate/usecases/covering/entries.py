@@ -13,6 +13,7 @@ from imagegate.asking.document import FILE, TABLE, CoverageToml, parse_coverage_
 from imagegate.asking.patterns import parse_pattern
 from imagegate.coverage.building.profiles import PROFILES
 from imagegate.errors import CoverageError, ImagegateError, UsageError
+from imagegate.localfiles import read_regular_text
 from imagegate.usecases.covering.assets import files_named
 from imagegate.usecases.covering.contexts import label_of, read_context
 from imagegate.usecases.covering.described import Described, baked, composed
@@ -66,7 +67,7 @@ def _lists(place: Path) -> bool:
 
 def _text(place: Path) -> str:
     try:
-        return place.read_text(encoding="utf-8")
+        return read_regular_text(place)
     except (OSError, UnicodeDecodeError) as error:
         raise CoverageError(f"`{place}` cannot be read: {error}") from error
 
@@ -229,6 +230,7 @@ def _judged(document: CoverageToml, entry: Judging) -> dict[str, Any]:
     expect = document.judging(entry, "expect", nothing)
     return {
         "assets": tuple(document.judging(entry, "assets", [])),
+        "exclude": tuple(document.judging(entry, "exclude", [])),
         "expects": tuple(f"{source}={goal}" for source, goal in expect.items()),
         "builders": tuple(PROFILES) if "all" in builders else tuple(builders),
         "run_keeps": tuple(document.judging(entry, "run_keeps", [])),

@@ -56,6 +56,7 @@ class Wanted:
         label: what messages call a Dockerfile that is not in a file.
         context: the build context.
         assets: patterns of what has to be in the image.
+        exclude: patterns of what of it is not wanted.
         expects: where it has to be, ``SRC=DST``.
         target: the stage to build, or ``None`` for the last.
         build_args: values of ``--build-arg``.
@@ -75,6 +76,7 @@ class Wanted:
     label: str = ""
     context: Path
     assets: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     expects: tuple[str, ...] = ()
     target: str | None = None
     build_args: Mapping[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from imagegate.localfiles import read_regular
 from imagegate.oci.documents import canonical_json
 from imagegate.workspace.atomic import write_file
 
@@ -64,7 +65,7 @@ def stored_measurements(
 def read_records(workspace: Workspace, profile: str) -> tuple[ProbeRecord, ...]:
     """Return the stored probes, oldest first; none where there is no such file."""
     try:
-        document = json.loads(_path(workspace, profile).read_bytes())
+        document = json.loads(read_regular(_path(workspace, profile)))
         return tuple(ProbeRecord.model_validate(one) for one in document["probes"])
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return ()
