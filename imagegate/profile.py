@@ -78,6 +78,15 @@ class _History(BaseModel):
     retired: Retirement | None = None
 
 
+def encode_serve(section: ServeSection) -> bytes:
+    """Write the arguments of a section as YAML; the separate form ``--config FILE`` reads it."""
+    import yaml
+
+    head = "# read by `vllm serve --config FILE`; `--config=FILE` is silently ignored\n"
+    text = yaml.safe_dump(section.document(), sort_keys=False, default_style=None, width=1 << 20)
+    return (head + text).encode()
+
+
 class ProfileStore:
     """The profiles of one folder."""
 
@@ -173,6 +182,7 @@ class ProfileStore:
                 changes = {"states": self._published(name), "retired": retired}
                 # the history first: a crash in between leaves a profile that still holds
                 self._write_history(name, self._history(name).model_copy(update=changes))
+                self._write_serve(name, None)
                 env.unlink()
         except OSError as error:
             raise ProfileError(f"cannot retire `{env}`: {error.strerror}") from error
@@ -192,9 +202,18 @@ class ProfileStore:
         try:
             changes = {"states": states, "retired": None}
             self._write_history(name, history.model_copy(update=changes))
+            self._write_serve(name, state.serve)
             write_file(env, encode_env(state.env))
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
+
+    def _write_serve(self, name: str, section: ServeSection | None) -> None:
+        """Write what ``vllm serve --config FILE`` reads, or take it away."""
+        path = self._folder / f"{name}.serve.yaml"
+        if section is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_file(path, encode_serve(section))
 
     def _reached(self, name: str, states: tuple[PublishedState, ...]) -> tuple[PublishedState, ...]:
         """Leave out the newest states if they never reached the file: nobody has seen them."""

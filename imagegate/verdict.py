@@ -143,6 +143,7 @@ class CheckReport:
             `nothing_because` why there was nothing.
         findings: what is not as it should be, and notes.
         nothing_because: why there was nothing to compare.
+        summary: one line for a reader, in the place of the number of comparisons.
         left_out: why the check was not asked although nobody left it out: what another finding
             says makes its answer meaningless.
     """
@@ -152,6 +153,7 @@ class CheckReport:
     findings: tuple[Finding, ...] = ()
     nothing_because: str = ""
     left_out: str = ""
+    summary: str = ""
 
     @property
     def passed(self) -> bool:

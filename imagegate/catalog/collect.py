@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from imagegate.errors import ImageError
+from imagegate.oci.budget import text_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from imagegate.oci.budget import Budget
     from imagegate.oci.tar import Sink, TarEntry
     from imagegate.rootfs import FileTree, Node
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 _TEXT_LIMIT = 64 << 20
 _LAUNCHER_LIMIT = 4 << 10
 _HEAD = 16
+# what an extract that is not told of otherwise keeps of a file, at most
+_KEPT = 64
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_END_LENGTH = 3
 
 
 class Extract(Protocol):
@@ -63,6 +69,8 @@ class Interest:
 class WholeText:
     """Keeps a small file whole."""
 
+    keeps = _TEXT_LIMIT
+
     def __init__(self, path: str, size: int) -> None:
         if size > _TEXT_LIMIT:
             raise ImageError(
@@ -81,6 +89,8 @@ class WholeText:
 
 class SmallText:
     """Keeps a file whole if it is as small as a generated launcher, else nothing."""
+
+    keeps = _LAUNCHER_LIMIT
 
     def __init__(self, _path: str, size: int) -> None:
         self._small = size <= _LAUNCHER_LIMIT
@@ -113,23 +123,49 @@ class FirstBytes:
 
 
 class HeaderText(WholeText):
-    """Keeps a file's header: what stands before the first empty line (RFC 5322 form)."""
+    """Keeps a file's header: what stands before the first empty line (RFC 5322 form).
+
+    What follows is not kept, and each byte is looked at once.
+    """
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(path, size)
+        self._ended = False
+        self._tail = b""
+
+    def write(self, chunk: bytes | memoryview, /) -> None:
+        """Take the next bytes."""
+        if self._ended:
+            return
+        # an end may lie across two chunks: the last three bytes are looked at again
+        text = self._tail + bytes(chunk)
+        end = _HEADER_END.search(text)
+        if end is not None:
+            self._ended = True
+            self._tail = text[: end.start()]
+            return
+        if len(text) > _END_LENGTH:
+            self._pieces.append(text[:-_END_LENGTH])
+            text = text[-_END_LENGTH:]
+        self._tail = text
 
     def finish(self) -> bytes:
         """Return the header with its last line ended."""
-        header = re.split(rb"\r?\n\r?\n", super().finish(), maxsplit=1)[0]
-        return header + b"\n"
+        return super().finish() + self._tail + b"\n"
 
 
 class Collector:
     """Gathers extracts over several layers, keyed by the content's digest.
 
+    What is kept of all layers of an image has one budget, whose bytes the caller counts.
+
     Keying by content and not by path makes hard links and identical copies free, and lets the
     merged tree decide afterwards which of several files of one path counts.
     """
 
-    def __init__(self, interests: Iterable[Interest]) -> None:
+    def __init__(self, interests: Iterable[Interest], budget: Budget | None = None) -> None:
         self._interests = tuple(interests)
+        self._budget = budget or text_budget()
         self._marks = tuple(
             (mark, number)
             for number, interest in enumerate(self._interests)
@@ -138,6 +174,11 @@ class Collector:
         self._pending: dict[str, list[tuple[str, Extract]]] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
         self._read: set[str] = set()
+
+    def within(self, budget: Budget) -> Collector:
+        """Keep what an image's budget allows, which several collectors share."""
+        self._budget = budget
+        return self
 
     def want(self, path: str, size: int, head: bytes, /) -> Sink | None:
         """Answer the tar scanner (:class:`imagegate.oci.tar.Want`)."""
@@ -149,22 +190,33 @@ class Collector:
         ]
         if not extracts:
             return None
+        for _, extract in extracts:
+            # a search keeps what it finds and not what it reads
+            self._budget.keep(min(size, getattr(extract, "keeps", _KEPT)), path)
         self._pending[path] = extracts
         return extracts[0][1] if len(extracts) == 1 else _Tee([e for _, e in extracts])
 
     def end_layer(self, entries: Iterable[TarEntry]) -> None:
         """Take over what the layer just read has left."""
-        digests = {entry.path: entry.sha256 for entry in entries}
+        digests = {}
+        for entry in entries:
+            if entry.sha256:
+                self._read.add(entry.sha256)
+            if entry.path in self._pending:
+                digests[entry.path] = entry.sha256
         for path, extracts in self._pending.items():
             for name, extract in extracts:
                 self._kept[name, digests[path]] = extract.finish()
         self._pending.clear()
-        self._read.update(digests.values())
 
     def absorb(self, other: Collector) -> None:
-        """Take over all extracts of another collector."""
+        """Take over all extracts of another collector, which is used no more."""
         self._kept.update(other._kept)
-        self._read.update(other._read)
+        # a base of one layer has a digest for each of some 100,000 files: they are not copied
+        if self._read:
+            self._read.update(other._read)
+        else:
+            self._read = other._read
 
     def has_read(self, node: Node) -> bool:
         """Say whether a file's bytes streamed past; a hard link to a file below did not."""

@@ -323,8 +323,14 @@ LIBRARIES = (
 PLACES = (*PLUGINS, *CACHES, *PYTHON, *COMPILERS, *PROGRAMS, *LIBRARIES)
 
 
+# most paths have none of the marks; one search tells
+_ANY_MARK = re.compile("|".join(sorted({re.escape(m) for place in PLACES for m in place.marks})))
+
+
 def watched(path: str) -> Place | None:
     """Return the watched place that a path is in, the most telling one."""
+    if _ANY_MARK.search(path) is None:
+        return None
     return next(
         (
             place

@@ -115,13 +115,16 @@ class Findings:
         else:
             self._add(Severity.FAIL, what, subject, message, said)
 
-    def report(self, compared: Iterable[str], *, nothing_because: str = "") -> CheckReport:
-        """Close the check."""
+    def report(
+        self, compared: Iterable[str], *, nothing_because: str = "", summary: str = ""
+    ) -> CheckReport:
+        """Close the check; `summary` is shown in the place of the number of comparisons."""
         return CheckReport(
             check=self._check,
             compared=tuple(map(redact, compared)),
             findings=tuple(self._found),
             nothing_because=nothing_because,
+            summary=summary,
         )
 
     def _add(self, severity: Severity, what: str, subject: str, message: str, said: Said) -> None:

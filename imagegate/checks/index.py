@@ -8,11 +8,12 @@ from imagegate.checks.coverage import CHECKS as COVERAGE
 from imagegate.checks.image import CHECKS as IMAGE
 from imagegate.checks.image.probe import PROBE
 from imagegate.checks.launch import CHECKS as LAUNCH
+from imagegate.checks.launch.served import ANSWERS, HEALTH, HEARD, TOOLS
 
 if TYPE_CHECKING:
     from imagegate.checks.check import Check
 
-EVERY: tuple[Check[Any], ...] = (*IMAGE, PROBE, *COVERAGE, *LAUNCH)
+EVERY: tuple[Check[Any], ...] = (*IMAGE, PROBE, *COVERAGE, HEARD, *LAUNCH, HEALTH, ANSWERS, TOOLS)
 
 
 def find(identifier: str) -> Check[Any] | None:

@@ -282,8 +282,12 @@ def _default(context: Path) -> Path:
 
 
 def _judge(given: _Given) -> int:
+    import gc
+
     from imagegate.usecases.coverage import check_coverage
 
+    # trees of files hold no cycles; looking for them in 100,000 nodes is a third of the time
+    gc.disable()
     wanted = given.wanted()
     answers = check_coverage(wanted, fix=given.flag("fix"))
     if len(answers) == 1 and answers[0].error is not None:

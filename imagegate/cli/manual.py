@@ -322,6 +322,53 @@ MANUALS = {
         exits=_LAUNCHED,
         files=_PROFILE_FILES,
     ),
+    "launch args": Manual(
+        examples=(
+            ("imagegate launch args glm", "the command that serves, quoted for sh"),
+            ("imagegate launch args glm --what env --here", "the variables of this node"),
+            ("imagegate launch args glm --override=--max-model-len=65536", "judged like the rest"),
+        ),
+        exits=(
+            ("0", "written"),
+            ("1", "the image's own parser refuses it"),
+            _USAGE,
+            ("3", "the node gave no facts"),
+        ),
+        files=_PROFILE_FILES,
+    ),
+    "launch precompile": Manual(
+        examples=(("imagegate launch precompile glm --on 'ssh spark-1'", "before the start"),),
+        exits=(
+            ("0", "every expected kernel is there"),
+            ("1", "refused, or a kernel is missing"),
+            _USAGE,
+            ("3", "a node was not reached, or the build failed"),
+        ),
+        files=_PROFILE_FILES,
+    ),
+    "launch down": Manual(
+        examples=(("imagegate launch down glm --on 'ssh spark-1' --on 'ssh spark-2'", "both"),),
+        exits=(
+            ("0", "nothing is left"),
+            ("1", "something is left; it is named"),
+            _USAGE,
+            ("3", "a node was not reached"),
+        ),
+        files=_PROFILE_FILES,
+    ),
+    "launch probe": Manual(
+        examples=(
+            ("imagegate launch probe glm --url http://spark-1:8000", "after the start"),
+            ("imagegate launch probe glm --before a.json --facts b.json", "and what it took"),
+        ),
+        exits=(
+            ("0", "every question is answered as it should be"),
+            ("1", "one is not"),
+            _USAGE,
+            ("3", "the server was not reached"),
+        ),
+        files=_PROFILE_FILES,
+    ),
     "profile": Manual(
         examples=(("imagegate profile show glm", "what launchers read"),),
         exits=(("0", "holds"), ("1", "does not hold"), _USAGE, _JUDGED),

@@ -32,7 +32,7 @@ from imagegate.coverage.tree import (
 from imagegate.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from imagegate.coverage.building.build import Build, Evaluation
     from imagegate.coverage.building.builder import Builder
@@ -258,18 +258,19 @@ class _Copies:
     replaced: dict[str, tuple[str, Origin]] = field(default_factory=dict)
 
 
-def _copies(tree: Node, identity: Identity) -> _Copies:
+def _copies(tree: Node, identity: Identity, wanted: Collection[str]) -> _Copies:
+    """Find what became of the context files `wanted` in a tree that may hold many others."""
     copies = _Copies()
     for path, node in walk(tree):
         origin = node.origin
         if origin is None:
             continue
         known = identity.main_path(origin)
-        if known is not None:
+        if known is not None and known in wanted:
             copies.placed.setdefault(known, []).append(path)
         for before in node.replaced:
             was = identity.main_path(before)
-            if was is not None and was != known:
+            if was is not None and was != known and was in wanted:
                 copies.replaced.setdefault(was, (path, origin))
     return copies
 
@@ -285,9 +286,10 @@ class _Judge:
         self._assets = _by_path(assets)
         self._image = evaluation.image
         self._identity = Identity(build)
-        self._copies = _copies(self._image, self._identity)
+        wanted = {path for asset in assets for path in (asset.path, self._real(asset.path)) if path}
+        self._copies = _copies(self._image, self._identity, wanted)
         self._others = {
-            index: _copies(tree, self._identity)
+            index: _copies(tree, self._identity, wanted)
             for index, tree in evaluation.trees.items()
             if index != evaluation.target
         }

@@ -307,13 +307,11 @@ def encode_index(nodes: Iterable[Node], owners: Mapping[str, str] | None = None)
     """
     known = owners if owners is not None else {}
     writer = IndexWriter()
-    keyed = sorted(
-        (format_line(node, owner), owner)
-        for node in nodes
-        for owner in (known.get(node.path, node.owner),)
-    )
-    for line, owner in keyed:
-        writer.add(line, owner)
+    # a line begins with its path and a tab, which sorts before everything that a path may have:
+    # sorted by path, a line need not live longer than its block
+    for node in sorted(nodes, key=lambda node: escape(node.path)):
+        owner = known.get(node.path, node.owner)
+        writer.add(format_line(node, owner), owner)
     return writer.finish()
 
 

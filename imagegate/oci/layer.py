@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from imagegate.errors import DigestMismatch, ImageError
 from imagegate.oci.blob import CHUNK, VerifiedReader
+from imagegate.oci.budget import Budget, path_budget
 from imagegate.oci.digest import Digest
 from imagegate.oci.tar import TarEntry, Want, scan_tar, want_nothing
 from imagegate.oci.threads import Pipe, ThreadedHasher
@@ -22,6 +23,8 @@ from imagegate.oci.threads import Pipe, ThreadedHasher
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
+# bytes that an entry, and an attribute of it, take beside their text
+_ENTRY, _ATTRIBUTE = 400, 150
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # RFC 8878, 3.1.2: skippable frames have the magic numbers 0x184D2A50 to 0x184D2A5F
@@ -69,6 +72,7 @@ def read_layer(
     *,
     want: Want = want_nothing,
     progress: Callable[[int], object] | None = None,
+    paths: Budget | None = None,
 ) -> LayerReading:
     """Read a layer to its end and verify blob digest, blob size and diff id.
 
@@ -77,12 +81,20 @@ def read_layer(
         blob: what the bytes must be.
         want: receives the bytes of chosen files, see :func:`imagegate.oci.tar.scan_tar`.
         progress: called with the number of compressed bytes of each read.
+        paths: what an image's entries may take of memory; the layer's own if ``None``.
 
     Raises:
         DigestMismatch: the bytes are not the promised ones.
         ImageError: the compressed stream or the tar is damaged.
     """
     algorithm = blob.diff_id.algorithm if blob.diff_id else "sha256"
+    budget = paths or path_budget()
+
+    def given(count: int) -> None:
+        budget.give(count)
+        if progress is not None:
+            progress(count)
+
     # leaving ends the threads first and closes the source last
     with ExitStack() as running:
         running.callback(stream.close)
@@ -91,12 +103,12 @@ def read_layer(
             what=blob.what,
             digest=blob.digest,
             size=blob.size,
-            progress=progress,
+            progress=given,
         )
         tar = _Tar(running.enter_context(ThreadedHasher(new_hash(algorithm))))
         pipe = running.enter_context(Pipe(lambda: _decompressed(reader, blob.what)))
         try:
-            entries = tuple(scan_tar(tar.passing(pipe), want))
+            entries = tuple(_within(scan_tar(tar.passing(pipe), want), budget))
         except ImageError as error:
             if error.message.startswith(blob.what):
                 raise
@@ -112,6 +124,16 @@ def read_layer(
     return LayerReading(
         entries=entries, diff_id=found, compressed=reader.count, uncompressed=tar.count
     )
+
+
+def _within(entries: Iterable[TarEntry], budget: Budget) -> Iterator[TarEntry]:
+    """Pass entries on while there is memory for them."""
+    for entry in entries:
+        size = _ENTRY + len(entry.path) + len(entry.target)
+        if entry.xattrs:
+            size += sum(_ATTRIBUTE + len(name) + len(value) for name, value in entry.xattrs)
+        budget.keep(size, entry.path)
+        yield entry
 
 
 class _Tar:

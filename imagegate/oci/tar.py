@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # a pax header holds a path and xattrs (each at most 64 KiB on Linux); a larger one is an attack
 _HEADER_LIMIT = 4 << 20
 # a hole costs the reader time and the writer nothing, so holes alone have a limit, one a layer
-_HOLE_LIMIT = 64 << 30
+_HOLE_LIMIT = 512 << 20
 _HEAD = 64
 _ZERO_BLOCK = bytes(BLOCK)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.catalog import new_collector
+from imagegate.oci.budget import path_budget, text_budget
 from imagegate.oci.layer import LayerReading, read_layer
 from imagegate.rootfs import FileTree
 
@@ -75,21 +76,24 @@ def read_layers(
         ImageError: a layer is missing, damaged or not what it must be.
     """
     lock = threading.Lock()
+    texts, paths = text_budget(), path_budget()
     stopped = threading.Event()
 
     def counted(count: int) -> None:
         if stopped.is_set():
             raise _StoppedError
+        texts.give(count)
         with lock:
             advance(count)
 
     def one(order: LayerOrder) -> tuple[LayerReading, Collector]:
-        collector = order.collector()
+        collector = order.collector().within(texts)
         reading = read_layer(
             source.open_layer(order.layer),
             order.blob or order.layer.blob,
             want=collector.want,
             progress=counted,
+            paths=paths,
         )
         collector.end_layer(reading.entries)
         return reading, collector

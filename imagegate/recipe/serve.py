@@ -213,6 +213,19 @@ class ServeSection(_Section):
             )
         return value
 
+    def document(self) -> dict[str, str | bool | list[str]]:
+        """Return the arguments as ``vllm serve --config FILE`` reads them out of YAML."""
+        found: dict[str, str | bool | list[str]] = {"model": self.model}
+        words = list(self.arguments)
+        while words:
+            name, equals, value = words.pop(0).partition("=")
+            values = [value] if equals else []
+            while not equals and words and (not words[0].startswith("-") or _is_number(words[0])):
+                values.append(words.pop(0))
+            key = name.lstrip("-")
+            found[key] = True if not values else values[0] if len(values) == 1 else values
+        return found
+
     def chosen(self, name: str | None) -> ServeSection:
         """Return the section with one variant in it; the section itself for ``None``.
 

@@ -86,6 +86,7 @@ class _Check(_Section):
     passed: bool
     compared: tuple[str, ...] = Field(description="what was compared, a line each")
     nothing_because: str
+    summary: str = Field(description="one line about what was compared, empty for none")
     left_out: str = Field(
         description="why it was not asked: what another finding says makes it meaningless"
     )
@@ -99,6 +100,7 @@ class _Check(_Section):
             findings=tuple(one.finding for one in self.findings),
             nothing_because=self.nothing_because,
             left_out=self.left_out,
+            summary=self.summary,
         )
 
 
@@ -234,6 +236,7 @@ def _check(report: CheckReport) -> dict[str, object]:
         "compared": list(report.compared),
         "nothing_because": report.nothing_because,
         "left_out": report.left_out,
+        "summary": report.summary,
         "findings": [_finding(finding) for finding in report.findings],
     }
 

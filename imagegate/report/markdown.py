@@ -94,7 +94,7 @@ def _result(report: CheckReport) -> str:
 
 def _compared(report: CheckReport) -> str:
     if report.compared:
-        return str(len(report.compared))
+        return said(report.summary) or str(len(report.compared))
     return said(report.left_out or report.nothing_because or "nothing was compared")
 
 

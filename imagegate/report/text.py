@@ -96,7 +96,7 @@ def _short(verdict: Verdict) -> Iterator[str]:
 
 def _check_line(report: CheckReport) -> str:
     word = "ok" if report.passed else "FAIL"
-    looked = f"{len(report.compared)} compared"
+    looked = report.summary or f"{len(report.compared)} compared"
     if report.left_out:
         word, looked = "-", f"not asked: {report.left_out}"
     elif not report.compared:

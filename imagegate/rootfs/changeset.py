@@ -47,14 +47,14 @@ class Changeset:
         change = cls()
         for position, entry in enumerate(entries):
             change._add(entry, position)
-        files = {p for p, entry in change.written.items() if entry.kind is not Kind.DIRECTORY}
         seen: set[str] = set()
         for path in change.written:
             for parent in ancestors(path):
                 if parent in seen:
                     break
                 seen.add(parent)
-                if parent in files:
+                above = change.written.get(parent)
+                if above is not None and above.kind is not Kind.DIRECTORY:
                     change.parents[parent] = None
         return change
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from imagegate.errors import RefusedError, UsageError
 from imagegate.launch.links import node_variables
@@ -141,21 +141,3 @@ def container_words(
     for name, value in variables.items():
         words += ["--env", f"{name}={value}"]
     return (*words, "--entrypoint", "sleep", plan.state.env["IMAGE"], "infinity")
-
-
-def serve_document(plan: Plan) -> dict[str, Any]:
-    """Return the arguments as ``vllm serve --config FILE`` reads them (YAML)."""
-    document: dict[str, Any] = {"model": plan.section.model}
-    words = list(plan.section.arguments)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
-        key = name.lstrip("-")
-        values = [value] if equals else []
-        while not equals and words and not words[0].startswith("-"):
-            values.append(words.pop(0))
-        if not values:
-            document[key] = True
-        else:
-            document[key] = values[0] if len(values) == 1 else values
-    return document

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 from imagegate.checks.launch import CHECKS
 from imagegate.checks.launch.evidence import (
-    UNSEEN,
     LaunchEvidence,
     LaunchVerdict,
     Measured,
     RayNode,
 )
+from imagegate.checks.launch.served import HEARD
 from imagegate.errors import EngineError, ImagegateError, UsageError
 from imagegate.launch.facts import NodeFacts, read_node_facts
 from imagegate.localfiles import read_regular
 from imagegate.nodes.collecting import Wanted, collect_behind, collect_here, run_script
 from imagegate.usecases.launching.measured import stored_measurements
-from imagegate.verdict import CheckReport, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +95,7 @@ def check_launch(
             silent.append((f"ray through `{sources.ray}`", error.message))
     reports = tuple(check.judge(evidence) for check in CHECKS) if gathered.nodes else ()
     if silent:
-        reports = (_not_heard(silent), *reports)
+        reports = (HEARD.judge(silent), *reports)
     return LaunchVerdict(
         subject=plan.profile,
         reports=reports,
@@ -230,22 +229,3 @@ def probe_ray(section: ServeSection, prefix: str, seconds: float) -> tuple[RayNo
         )
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise EngineError(f"`{prefix}` gave no answer of the probe") from error
-
-
-def _not_heard(silent: Sequence[tuple[str, str]]) -> CheckReport:
-    """Tell which sources gave nothing: what was not seen never passes."""
-    return CheckReport(
-        check="launch.heard",
-        compared=(),
-        findings=tuple(
-            Finding(
-                code=f"launch.heard/{UNSEEN}",
-                severity=Severity.FAIL,
-                subject=where,
-                message=f"this node is not judged: {why}",
-                locked="facts of it",
-                found="none",
-            )
-            for where, why in silent
-        ),
-    )

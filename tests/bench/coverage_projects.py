@@ -6,12 +6,14 @@ Docker with BuildKit has to be there. Nothing of a project is kept.
 For every Dockerfile the context is copied with each file's own path as its content, bases are
 replaced by ``scratch``, RUN lines are dropped, and the image is exported: what it holds says which
 files of the context end where. The same Dockerfile, as it is, is judged by imagegate with every
-file of the context as an asset. *Decided* are files of the image that are not ``unknown``; *wrong*
+file of the context as an asset. Then `imagegate coverage --discover` writes a coverage.toml into a
+copy of the checkout, and `imagegate coverage` is run on it. *Decided* are files of the image that are not ``unknown``; *wrong*
 is a file said to be missing that is in the image, or covered that is not.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -51,6 +53,7 @@ class Row:
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
     reasons: Counter[str] = field(default_factory=Counter)
+    natural: str = ""
 
 
 def marked(context: Path, goal: Path) -> None:
@@ -169,7 +172,7 @@ def _ended(out: Path, context: Path) -> dict[str, list[str]]:
 
 def measure(project: Path) -> Row:
     """Judge every Dockerfile of one project."""
-    row = Row(project.name)
+    row = Row(project.name, natural=natural(project))
     files = sorted(_files(project))
     for path in (path for path in files if _is_dockerfile(path)):
         place = project / path
@@ -207,6 +210,38 @@ def measure(project: Path) -> Row:
     return row
 
 
+def natural(project: Path) -> str:
+    """Return what the first run says: assets that are decided of those that are asked for."""
+    imagegate = [sys.executable, "-m", "imagegate", "coverage"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / "project"
+        shutil.copytree(project.resolve(), copy, symlinks=True)
+        (copy / "coverage.toml").unlink(missing_ok=True)
+        start = time.perf_counter()
+        subprocess.run(
+            [*imagegate, "--discover"], cwd=copy, env=environment, check=False, capture_output=True
+        )
+        done = subprocess.run(
+            [*imagegate, "--format", "json"],
+            cwd=copy,
+            env=environment,
+            check=False,
+            capture_output=True,
+        )
+        seconds = time.perf_counter() - start
+        if not done.stdout:
+            return f"exit {done.returncode}: nothing to ask for"
+    outcomes = [
+        asset["outcome"]
+        for build in json.loads(done.stdout)["dockerfiles"]
+        for builder in build["builders"]
+        for asset in builder["assets"]
+    ]
+    decided = sum(outcome != "unknown" for outcome in outcomes)
+    return f"{decided} of {len(outcomes)}, exit {done.returncode}, {seconds:.1f} s"
+
+
 def _plain(place: Path) -> bool:
     return place.is_file() and not place.is_symlink()
 
@@ -214,13 +249,13 @@ def _plain(place: Path) -> bool:
 def main() -> None:
     """Measure and print."""
     rows = [measure(folder) for folder in sorted(Path(sys.argv[1]).iterdir()) if folder.is_dir()]
-    print("| project | Dockerfiles | built | assets | decided | wrong | seconds |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| project | Dockerfiles | built | assets | decided | wrong | seconds | discovered |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for row in rows:
         share = f"{row.decided} ({100 * row.decided / row.ended:.1f} %)" if row.ended else "-"
         print(
             f"| {row.name} | {row.dockerfiles} | {row.built} | {row.ended} | {share} "
-            f"| {len(row.wrong)} | {row.seconds:.2f} |"
+            f"| {len(row.wrong)} | {row.seconds:.2f} | {row.natural} |"
         )
     for row in rows:
         for reason, count in row.reasons.most_common(8):

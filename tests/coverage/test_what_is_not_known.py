@@ -240,3 +240,13 @@ def test_a_project_that_is_installed_is_a_package() -> None:
         expected=None,
     )
     assert wheel.outcome is Outcome.PACKAGED
+
+
+@BUILDERS
+def test_what_a_package_manager_makes_in_a_stage_can_be_copied(builder: Builder) -> None:
+    found = verdict_of(
+        "FROM scratch AS build\nRUN pip install --root /w/root x\n"
+        "FROM scratch\nCOPY --from=build /w/root/ /\nCOPY recipes /opt/recipes\n",
+        builder=builder,
+    )
+    assert found.standing is Standing.COVERED

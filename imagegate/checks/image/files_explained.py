@@ -41,12 +41,14 @@ def _judge(evidence: Evidence) -> CheckReport:
                 "a pattern of `[[layer.allow]]` explains nothing: no added path needs it",
                 hint="take it out; a watched place and a path of the base have to be named in full",
             )
+    counts = tuple(count_explanations(explained))
     return findings.report(
         [
-            *count_explanations(explained),
+            *counts,
             *(f"`/{change.path}`: nothing explains it" for change in unexplained),
         ],
         nothing_because="" if explained.by or unexplained else "the added layers hold no path",
+        summary=", ".join([*counts, *([f"{len(unexplained)} unexplained"] if unexplained else [])]),
     )
 
 

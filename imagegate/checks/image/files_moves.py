@@ -16,7 +16,7 @@ from imagegate.checks.image.explained import By
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from imagegate.rootfs import LayerIrregularity
+    from imagegate.rootfs import LayerIrregularity, Node
     from imagegate.verdict import CheckReport
 
 _SPECIAL_BITS = 0o6000
@@ -242,10 +242,20 @@ def _judge_extended(
         )
 
 
+def _is_conspicuous(node: Node) -> bool:
+    """Say whether there is anything to judge about a new path beside its explanation."""
+    return bool(
+        node.mode & (_SPECIAL_BITS | _WRITE_OF_ALL)
+        or node.capabilities
+        or node.attributes
+        or node.kind in (Kind.CHARACTER, Kind.BLOCK)
+    )
+
+
 def _judge_new(change: Change, evidence: Evidence, findings: Findings) -> None:
     """Judge what no explanation excuses: rights, devices, attributes."""
     after = change.after
-    if after is None:
+    if after is None or not _is_conspicuous(after):
         return
     place = evidence.place(change.path, change.layer)
     if after.kind is Kind.FILE and after.mode & _SPECIAL_BITS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
+from imagegate.checks.launch.evidence import UNSEEN
 from imagegate.launch.memory import gib, jobs_that_fit, read_max_jobs, show
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 def _judge(evidence: LaunchEvidence) -> CheckReport:
     findings = Findings(CHECK.id)
     compared = []
+    if evidence.problems is None and not evidence.precompiling:
+        findings.fail(UNSEEN, "arguments", "the arguments are not known, so no room can be computed",
+                      locked="the image's table of options", found="none")  # fmt: skip
+        return findings.report(())
     for node in evidence.nodes:
         free, why = free_for_compilers(evidence, node)
         if free is None:
@@ -74,8 +79,14 @@ def free_for_compilers(evidence: LaunchEvidence, node: NodeFacts) -> tuple[float
     if evidence.utilization is not None and evidence.kv_bytes is None:
         if weights is not None:
             # inside of its share the engine compiles before it allocates the cache
-            share = evidence.utilization * gib(moment.total)
-            return share - weights, f"{share:.2f} share - {weights:.2f} weights"
+            share = evidence.utilization * gib(moment.total) - weights
+            left = available - weights - kept
+            if share <= left:
+                return share, f"share - {weights:.2f} weights"
+            return (
+                left,
+                f"{available:.2f} available - {weights:.2f} weights - {kept:.2f} killer and reserve",
+            )
         free = available - evidence.utilization * gib(moment.total) - kept
         return free, "available - share - killer and reserve"
     if weights is None:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 def _judge(evidence: LaunchEvidence) -> CheckReport:
     findings = Findings(CHECK.id)
     compared: list[str] = []
+    if evidence.problems is None:
+        findings.fail(UNSEEN, "arguments", "the arguments are not known, so no share can be computed",
+                      locked="the image's table of options", found="none")  # fmt: skip
+        return findings.report(())
     checkpoint = _checkpoint(evidence)
     share = checkpoint / max(1, evidence.tensor_parallel) if checkpoint else None
     for node in evidence.nodes:

@@ -229,7 +229,8 @@ class _Evaluator:
             running.do(acts)
         if removed:
             running.do([Act(deed=Deed.CHANGE, text="--mount", paths=tuple(removed))])
-        cloud.open = cloud.open or bool(acts)
+        # a package manager does nothing to what is there, and yet makes files that nobody lists
+        cloud.open = True
 
     def _mounted(self, operation: Run, stage: Stage) -> list[tuple[str, Node]]:
         """Return where a RUN sees what of a context or of another stage."""

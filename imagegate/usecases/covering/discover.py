@@ -113,10 +113,15 @@ def discover(root: Path) -> Discovered:
             f"`{root}` holds no Dockerfile that can be read{more}",
             hint="Dockerfiles are called Dockerfile, Dockerfile.x, x.Dockerfile or Containerfile",
         )
-    text = _written(entries, skipped, files)
     asked = [entry for entry in entries if entry.assets]
-    if asked:
-        parse_coverage_toml(text, FILE)
+    if not asked:
+        raise UsageError(
+            f"of {len(entries)} Dockerfiles in `{root}` none brings anything of its context into an "
+            "image for sure, so there is nothing to ask for",
+            hint="say with `--recipes` what has to be there, or write coverage.toml by hand",
+        )
+    text = _written(entries, skipped, files)
+    parse_coverage_toml(text, FILE)
     place = root / FILE
     try:
         with place.open("x", encoding="utf-8", newline="\n") as opened:
@@ -333,24 +338,28 @@ def _choose(root: Path, entry: _Entry, patterns: list[str]) -> None:
         (answer,) = check_coverage([wanted], propose_edits=False)
         if answer.report is None:
             assert answer.error is not None
-            entry.left.append(f"{pattern}: {answer.error.message.splitlines()[0]}")
+            entry.left.append(f"{pattern}: {answer.error.message.partition(' in `')[0]}")
             continue
         verdicts = answer.report.judgements[0].verdicts
-        outcomes = Counter(verdict.outcome for verdict in verdicts)
-        if any(verdict.covered or verdict.found for verdict in verdicts):
+        if any(_arrives(verdict) for verdict in verdicts):
             kept.append(pattern)
-            if not _of_models(pattern):
+            if not pattern.endswith("/*"):
                 excluded += _kept_out(verdicts)
         else:
-            (outcome, _), *_rest = outcomes.most_common(1)
-            entry.left.append(f"{pattern}: {outcome.value}")
-    entry.assets = tuple(kept)
+            first = verdicts[0]
+            entry.left.append(f"{pattern}: {first.outcome.value}: {first.reason}")
+    entry.assets = tuple(pattern for pattern in kept if not _within(pattern, kept))
     entry.exclude = tuple(dict.fromkeys(excluded))
 
 
-def _of_models(pattern: str) -> bool:
-    """Tell whether a pattern is of model assets, of which none is left out on purpose."""
-    return pattern.endswith("/*") or bool(_MODEL_FOLDERS & set(pattern.split("/")))
+def _arrives(verdict: AssetVerdict) -> bool:
+    return verdict.covered or (bool(verdict.found) and verdict.outcome is not Outcome.UNKNOWN)
+
+
+def _within(pattern: str, patterns: list[str]) -> bool:
+    """Tell whether another pattern names a whole folder that this one lies in."""
+    wholes = (other.removesuffix("/**") for other in patterns if other != pattern)
+    return any(pattern.startswith(f"{whole}/") for whole in wholes if not whole.endswith("/*"))
 
 
 def _kept_out(verdicts: Sequence[AssetVerdict]) -> list[str]:
@@ -360,6 +369,8 @@ def _kept_out(verdicts: Sequence[AssetVerdict]) -> list[str]:
         for verdict in verdicts
         if verdict.outcome is Outcome.IGNORED
         and verdict.place is not None
+        # model assets are not left out on purpose
+        and not _MODEL_FOLDERS & set(verdict.asset.path.split("/"))
         and verdict.place.text.strip().strip("/") not in _EVERYTHING
     }
     rest = {verdict.asset.path for verdict in verdicts} - dropped
