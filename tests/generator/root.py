@@ -187,11 +187,17 @@ print(sorted(e.name for e in entry_points(group='vllm.general_plugins')))
 """
 
 
-def observe(root: Path) -> dict[str, str]:
-    """Say what the root's own programs take: each Python, the shell's search, the loader."""
+def observe(root: Path, *, warm: bool = False) -> dict[str, str]:
+    """Say what the root's own programs take: each Python, the shell's search, the loader.
+
+    Args:
+        root: the root.
+        warm: whether Python may keep bytecode, so that it starts quicker from then on.
+    """
 
     def run(*command: str, stdin: str | None = None) -> str:
         environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
+        environment += [] if warm else ["PYTHONDONTWRITEBYTECODE=1"]
         loader = "/usr/bin/env"
         done = subprocess.run(
             [*_CHROOT, str(root), loader, "-i", "-C", "/srv/work", *environment, *command],
