@@ -26,6 +26,7 @@ from imagegate.signing.publish import publish
 from imagegate.signing.registry import RegistryStore
 from imagegate.sources import Connection
 from imagegate.workspace import Workspace
+from tests.daemon_source.daemon import Daemon
 from tests.images import digest, write_layout
 from tests.registry import LoopbackRegistry
 from tests.world import World, base_image
@@ -265,6 +266,26 @@ def test_a_tag_alone_is_refused_with_the_command_that_pins_it(
     assert homed.run("verify", "demo") == 2
     assert homed.run("lock", "demo", "--base", f"docker://{image}") == 0
     assert f'"{image}@{homed.base.digest}"' in toml.read_text()
+
+
+def test_an_engine_is_asked_for_its_digests_before_it_saves_anything(
+    homed: World, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """RepoDigests name the manifest; `failure` would answer whoever asks for the archive."""
+    wrong = digest(b"another")
+    daemon = Daemon("team/base:1", digest(homed.base.config), b"", failure="was asked to save")
+    daemon.digests = (wrong,)
+    with daemon.running():
+        monkeypatch.setenv("DOCKER_HOST", daemon.host)
+        capsys.readouterr()
+        assert homed.run("lock", "demo", "--base", "docker-daemon:team/base:1") == 3
+        said = capsys.readouterr().err
+        assert f"recipe={homed.base.digest}" in said
+        assert wrong in said
+        assert "nothing was read" in said
+
+        daemon.digests = (homed.base.digest,)
+        assert homed.run("lock", "demo", "--base", "docker-daemon:team/base:1") == 0
 
 
 # --- one base lock, published and taken
