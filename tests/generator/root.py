@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -217,10 +218,18 @@ def observe(root: Path, *, warm: bool = False) -> dict[str, str]:
         "metadata": run(called[0], "-c", _METADATA),
         "program": run("tool"),
         "python3": run("python3", "-c", "print(1)"),
-        "libraries": re.sub(
-            r" \(0x[0-9a-f]+\)", "", run(_loader(root), "--list", f"/{INTERPRETER}")
-        ),
+        "libraries": _contents(root, run(_loader(root), "--list", f"/{INTERPRETER}")),
     }
+
+
+def _contents(root: Path, listed: str) -> str:
+    """Name what is loaded by its bytes: another copy of the same ones is the same library."""
+    lines = []
+    for name, path in re.findall(r"(\S+) => /(\S+)", listed):
+        real = (root / path).resolve()
+        inside = real if real.is_relative_to(root) else root / str(real).lstrip("/")
+        lines.append(f"{name} {hashlib.sha256(inside.read_bytes()).hexdigest()}")
+    return "\n".join(lines) or listed
 
 
 def _loader(root: Path) -> str:
