@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import posixpath
 import re
 import struct
@@ -29,6 +30,11 @@ _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _BIG_ENDIAN = 3
 # glibc, sysdeps/x86_64/dl-hwcaps-subdirs.c; aarch64 has none
 _CAPABILITIES = {"x86-64": ("x86-64-v4", "x86-64-v3", "x86-64-v2")}
+# glibc before 2.37, elf/dl-hwcaps.c: every subset, the larger ones first
+_LEGACY = {
+    "x86-64": (("tls", ""), ("haswell", "xeon_phi", ""), ("avx512_1", ""), ("x86_64", "")),
+    "aarch64": (("tls", ""), ("aarch64", ""), ("atomics", "")),
+}
 # GNU triplets of the multiarch folders (Debian policy, "Multiarch")
 TRIPLETS = {"aarch64": "aarch64-linux-gnu", "x86-64": "x86_64-linux-gnu"}
 
@@ -112,6 +118,7 @@ class Loader:
         self._environment = environment
         self._files = {file.path: file.lines for file in files}
         self._machine = machine
+        self._capable: dict[str, tuple[str, ...]] = {}
 
     def find(self, soname: str, requester: ElfFile | None) -> Loaded:
         """Find what is loaded for a name that a library (or ``dlopen``) asks for.
@@ -136,9 +143,24 @@ class Loader:
         Which of them count is the host's; the one that comes first where all count is taken.
         """
         for folder in folders:
-            for level in _CAPABILITIES.get(self._machine, ()):
-                yield f"{folder}/glibc-hwcaps/{level}"
+            if folder not in self._capable:
+                self._capable[folder] = tuple(
+                    below
+                    for name in self._subfolders()
+                    if self._tree.resolve(below := f"{folder}/{name}") is not None
+                )
+            yield from self._capable[folder]
             yield folder
+
+    def _subfolders(self) -> Iterator[str]:
+        """Yield the folders below a searched one: today's, then those of glibc before 2.37."""
+        for level in _CAPABILITIES.get(self._machine, ()):
+            yield f"glibc-hwcaps/{level}"
+        legacy = _LEGACY.get(self._machine, (("tls", ""),))
+        for parts in itertools.product(*legacy):
+            name = "/".join(part for part in parts if part)
+            if name:
+                yield name
 
     def configured_copy(self, soname: str) -> Loaded:
         """Find a name in the folders that the image itself names, the default ones left out.

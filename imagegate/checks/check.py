@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, Unpack
 
+from imagegate.foreign.credentials import REDACTED, redact, redact_value
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import canonical_json
 from imagegate.verdict import NOT_WAIVABLE, CheckReport, Finding, Place, Severity
@@ -120,7 +121,7 @@ class Findings:
         """Close the check; `summary` is shown in the place of the number of comparisons."""
         return CheckReport(
             check=self._check,
-            compared=tuple(compared),
+            compared=tuple(map(redact, compared)),
             findings=tuple(self._found),
             nothing_because=nothing_because,
             summary=summary,
@@ -129,21 +130,29 @@ class Findings:
     def _add(self, severity: Severity, what: str, subject: str, message: str, said: Said) -> None:
         if unknown := said.keys() - Said.__annotations__.keys():
             raise TypeError(f"a finding says no {', '.join(sorted(unknown))}")
-        sides = _apart(str(said.get("locked", "")), str(said.get("found", "")))
+        given = str(said.get("locked", "")), str(said.get("found", ""))
+        # the last word of `Env HF_TOKEN` says what its value is
+        name = subject.rpartition(" ")[2]
+        sides = _apart(redact_value(name, given[0]), redact_value(name, given[1]))
         place = said.get("place", _NOWHERE)
+        told = redact(subject)
+        # what was hidden tells two findings apart only where the check sealed it
+        hidden = REDACTED in "".join((told, *sides))
         waivable = severity is Severity.FAIL and self._check not in NOT_WAIVABLE
+        if hidden and not said.get("facts"):
+            waivable = False
         code = f"{self._check}/{what}"
         self._found.append(
             Finding(
                 code=code,
                 severity=severity,
-                subject=subject,
-                message=message,
+                subject=told,
+                message=redact(message),
                 locked=sides[0],
                 found=sides[1],
-                place=place,
-                hint=said.get("hint", ""),
-                about=digest_of(code, subject, sides, place, said.get("facts", {}))
+                place=replace(place, path=redact(place.path), step=redact(place.step)),
+                hint=redact(said.get("hint", "")),
+                about=digest_of(code, told, sides, place, said.get("facts", {}))
                 if waivable
                 else None,
                 cause=said.get("cause", "") or place.owner,

@@ -14,7 +14,7 @@ import click
 from imagegate import __version__
 from imagegate.cli.manual import COMPLETION, INTERRUPTED, write_section
 from imagegate.errors import ImagegateError
-from imagegate.foreign import shown_lines
+from imagegate.foreign import shown, shown_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = cli.main(list(arguments), prog_name="imagegate", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        # usage in lines of its own; the caller's words as harmless as everybody's
+        for line in text.getvalue().rstrip("\n").split("\n"):
+            click.echo(shown(line), err=True)
         return 2
     except (KeyboardInterrupt, click.Abort):
         click.echo("imagegate: interrupted", err=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from imagegate.usecases.covering.wanted import Refused, Wanted
 
-_FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
+_FORMATS = ("text", "json", "markdown", "sarif", "junit", "github", "html")
 
 
 @click.command(name="coverage", cls=Command)

@@ -85,7 +85,7 @@ def _annotations(drifts: Sequence[Drift]) -> Iterator[str]:
 
 
 def _table(drifts: Sequence[Drift]) -> str:
-    from imagegate.report.markdown import plain
+    from imagegate.report.markdown import escaped, plain
 
     lines = [
         "## drift",
@@ -96,13 +96,12 @@ def _table(drifts: Sequence[Drift]) -> str:
     lines += [
         "| "
         + " | ".join(
-            plain(text)
-            for text in (
-                drift.recipe,
-                drift.base or "scratch",
-                question.asks,
-                question.answer.value,
-                question.detail,
+            (
+                escaped(drift.recipe),
+                plain(drift.base or "scratch"),
+                escaped(question.asks),
+                escaped(question.answer.value),
+                plain(question.detail),
             )
         )
         + " |"

@@ -240,7 +240,7 @@ MANUALS = {
                 "imagegate coverage -f Dockerfile --recipes 'ex/*.jinja' --expect ex=/opt/templates",
                 "files, and where they have to be",
             ),
-            ("sed s/a/b/ Dockerfile | imagegate coverage -f - --recipes .", "from standard input"),
+            ("imagegate coverage -f - --recipes .", "a Dockerfile from standard input"),
             ("imagegate coverage --list-context", "what is sent to the builder"),
         ),
         sections=(

@@ -67,7 +67,7 @@ def show(name: str, as_json: bool, history: bool, workspace: Path | None) -> int
 def _told(state: PublishedState) -> str:
     """Say in one line what was published, when, by whom and why."""
     what = "rolled back to" if state.rollback else "promoted"
-    return (
+    return shown(
         f"{state.promoted_at} {what} {state.env['IMAGE']} by {state.promoted_by}: "
         f"{state.why or 'no reason given'}"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.coverage.golang.paths import inside
 from imagegate.coverage.outcome import Asset, AssetVerdict, Outcome
-from imagegate.coverage.reading.dockerfile import Dockerfile, Instruction, parse_dockerfile
+from imagegate.coverage.reading.frontend import reads
 from imagegate.coverage.sending.ignorefile import read_ignore_file
 from imagegate.coverage.tree import Node, lookup
 from imagegate.coverage.verdict import Judgement, judge
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from imagegate.coverage.building.build import Build
+    from imagegate.coverage.reading.dockerfile import Dockerfile, Instruction
 
 _UNSENT = frozenset({Outcome.IGNORED, Outcome.EMPTY})
 _FIXABLE = frozenset(
@@ -175,7 +176,7 @@ def _rebuilt(build: Build, texts: Mapping[str, bytes]) -> Build:
         ignore = read_ignore_file(texts[ignore.path], ignore.path, build.builder.client.reader)
     return replace(
         build,
-        dockerfile=parse_dockerfile(texts[path], path),
+        dockerfile=reads(build.builder.frontend, texts[path], path),
         main=replace(build.main, ignore=ignore),
     )
 
@@ -207,8 +208,10 @@ def _lines(text: bytes) -> list[str]:
 
 
 def _folders(assets: Iterable[Asset]) -> dict[str, Asset]:
-    """Return one asset per recipe folder."""
-    return {asset.folder: asset for asset in reversed(list(assets))}
+    """Return one asset per recipe folder; a file that was asked for alone has none."""
+    return {
+        asset.folder: asset for asset in reversed(list(assets)) if asset.folder and not asset.single
+    }
 
 
 def _exceptions(bench: _Bench, pick: Callable[[str], int]) -> list[Edit]:

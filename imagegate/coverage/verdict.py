@@ -16,6 +16,7 @@ from imagegate.coverage.building.evaluate import evaluate
 from imagegate.coverage.golang.paths import inside
 from imagegate.coverage.identity import Identity
 from imagegate.coverage.outcome import Asset, AssetVerdict, Combined, Outcome, Place
+from imagegate.coverage.reading.operations import Copy
 from imagegate.coverage.sending.ignorefile import IgnoreFile
 from imagegate.coverage.tree import (
     Doubt,
@@ -293,11 +294,20 @@ class _Judge:
             for index, tree in evaluation.trees.items()
             if index != evaluation.target
         }
+        self._lines: dict[int, list[Copy]] = {}
+        for stage in evaluation.stages if evaluation.failures else ():
+            for operation in stage.operations:
+                if isinstance(operation, Copy) and not operation.from_:
+                    self._lines.setdefault(operation.line, []).append(operation)
         self._open = evaluation.clouds[evaluation.target].open
         self._carrying = Carrying(evaluation.trees, evaluation.clouds, self._identity.main_path)
 
     def verdict(self, asset: Asset) -> AssetVerdict:
         found = self._in_context(asset) or self._in_image(asset) or self._missing(asset)
+        if found.outcome in {Outcome.ELSEWHERE, Outcome.NOT_COPIED, Outcome.OTHER_STAGE}:
+            failed = self._failed_line(asset)
+            if failed is not None:
+                found = replace(self._fails(asset, failed), found=found.found)
         if found.outcome not in _CERTAIN:
             return replace(found, notes=(*found.notes, *_besides(asset)))
         if self._evaluation.failures:
@@ -332,6 +342,15 @@ class _Judge:
             place=place,
             found=tuple(f"/{path}" for path in found),
         )
+
+    def _failed_line(self, asset: Asset) -> Failure | None:
+        """Return the failure of a line that names the asset or a folder above it."""
+        for failure in self._evaluation.failures:
+            for operation in self._lines.get(failure.line, ()):
+                named = (inside(source) for source in operation.sources)
+                if any(f"{asset.path}/".startswith(f"{path}/") for path in named if path):
+                    return failure
+        return None
 
     def _fails(self, asset: Asset, failure: Failure) -> AssetVerdict:
         return self._say(

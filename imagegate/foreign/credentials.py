@@ -80,7 +80,8 @@ class _Rule:
 
 
 # from the beginning of the word on: a long word is tried once
-_SCHEME = r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]*://"
+# one slash is what is left of two in a path
+_SCHEME = r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]*:/{1,2}"
 _VALUE = r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;,]+)"
 # what follows a word such as `token` may as well be a token of text: then who issues it is named
 _ISSUED = r"(?:hf|hugging_?face|auth|access|bearer|api|app|bot|github|gh|gitlab|refresh|session|registry|npm|pypi|id|user|admin|oauth|personal|deploy|security|vault|wandb|ngc|csrf|jwt|sas)"
@@ -148,7 +149,7 @@ _RULES = (
 # a name whose value is a credential: an assignment, an option, a key of JSON or YAML
 _NAMED = re.compile(
     r"(?<![A-Za-z0-9_.-])(?P<quote>[\"']?)(?P<dashes>-{0,2})"
-    rf"(?P<name>{_CALLED}|[A-Z][A-Z0-9_]*_TOKEN)(?P=quote)(?:\s*[:=]\s*|(?<=[\w])\s+(?=\S)){_VALUE}",
+    rf"(?P<name>{_CALLED}|[A-Z][A-Z0-9_]*_TOKEN)(?P=quote)(?:\s*[:=]\s*|(?<=[\w])\s+(?=\S)|\s*,\s*(?=[\"'])){_VALUE}",
     re.IGNORECASE,
 )
 
@@ -173,8 +174,19 @@ def find_credentials(text: str) -> tuple[Credential, ...]:
     return tuple(sorted({*_by_form(text), *_keys(text), *_by_place(text), *_by_name(text)}))
 
 
+# without one of these no rule applies; most texts are paths and versions
+_WORTH_A_LOOK = re.compile(
+    r":/|-----BEGIN|token|secret|pass|key|auth|credential|bearer|basic|negotiate|login|curl"
+    r"|signature|[?&]sig=|eyJ|hf_|gh[pousr]_|github_pat_|glpat-|xox[bp]-|AKIA|ASIA|AIza|npm_|nvapi-"
+    r"|pypi-|sk-proj-|sk-ant-|X-|DEPLOY",
+    re.IGNORECASE,
+)
+
+
 def redact(text: str) -> str:
     """Hide every credential in a text."""
+    if not _WORTH_A_LOOK.search(text):
+        return text
     kept: list[str] = []
     done = 0
     for one in find_credentials(text):
@@ -183,6 +195,17 @@ def redact(text: str) -> str:
         kept += [text[done : max(one.start, done)], REDACTED]
         done = one.end
     return "".join([*kept, text[done:]]) if kept else text
+
+
+def redact_value(name: str, value: str) -> str:
+    """Hide the credentials in a value, its name taken into account.
+
+    Args:
+        name: what the value belongs to, for instance a variable.
+        value: the value alone.
+    """
+    lead = f"{name}="
+    return redact(f"{lead}{value}")[len(lead) :] if value else value
 
 
 def _by_form(text: str) -> Iterator[Credential]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from imagegate.errors import BlobMissing, ImageError
+from imagegate.foreign.credentials import redact
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import (
     CONFIG_TYPES,
@@ -42,7 +43,8 @@ class Layer:
         number: position from the bottom, counted from 1.
         diff_id: digest of the uncompressed tar as the config claims it.
         descriptor: the manifest's descriptor, ``None`` where the medium has no manifest.
-        created_by: the history's text for the step, ``""`` where there is none.
+        created_by: the history's text for the step, its credentials hidden, ``""`` where there is
+            none.
     """
 
     number: int
@@ -168,7 +170,7 @@ def layers_of(
             number=number,
             diff_id=diff_id,
             descriptor=descriptor,
-            created_by=step.created_by or step.comment or "",
+            created_by=redact(step.created_by or step.comment or ""),
         )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import date
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imagegate.errors import AttestationError, ImageError
+from imagegate.foreign import visible
 from imagegate.oci.documents import DigestField, canonical_json, parse_json
 from imagegate.verdict import Acceptance, CheckReport, Cost, Finding, ImageVerdict, Place, Severity
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from imagegate.verdict import Verdict
 
 SCHEMA = ImageVerdict.schema
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _DIGEST: JsonDict = {"pattern": r"^sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$"}
 
 
@@ -151,9 +155,25 @@ class VerdictDocument(_Section):
             ) from error
 
 
+def escape_unseen(document: object) -> bytes:
+    """Write canonical JSON in which what does not print is escaped.
+
+    The escapes are JSON's own: readers get the same text, terminals and editors see it.
+    """
+    text = canonical_json(document).decode()
+    if text.isascii():
+        return text.encode()
+    return _NOT_ASCII.sub(_json_escape, text).encode()
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if visible(character) == character else json.dumps(character)[1:-1]
+
+
 def render_json(verdict: Verdict) -> bytes:
     """Write a verdict as canonical JSON; the same verdict gives the same bytes."""
-    return canonical_json(
+    return escape_unseen(
         {
             "schema": verdict.schema,
             "verdict": verdict.word,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from imagegate.foreign import quiet, shown, visible
 from imagegate.report.folding import fold
 from imagegate.report.text import hanging
 from imagegate.verdict import Severity
@@ -23,7 +24,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     file = verdict.file
     # GitHub shows ten errors and ten notices of a step: each cause is one
     for one in fold(verdict.findings):
-        text = "\n".join([_message(one.lead), *hanging(one)])
+        text = "\n".join([_message(one.lead), *map(shown, hanging(one))])
         yield _command(Severity.FAIL, file, one.lead.code, text)
     for finding in verdict.findings:
         if finding.severity is not Severity.FAIL:
@@ -50,7 +51,7 @@ def _message(finding: Finding) -> str:
         lines.append(f"waived until {finding.accepted.expires}, {left}: {finding.accepted.reason}")
     if finding.hint:
         lines.append(f"hint: {finding.hint}")
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _command(severity: Severity, file: str, title: str, message: str) -> str:
@@ -73,7 +74,8 @@ def annotation(
 
 def _data(text: str) -> str:
     """Escape a command's message (actions/toolkit, command.ts, ``escapeData``)."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    lines = (quiet(visible(line)) for line in text.split("\n"))
+    return "\n".join(lines).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from imagegate.foreign import visible
 from imagegate.report.exhibit import exhibit
 from imagegate.report.formats import printable
 from imagegate.report.text import format_bytes
@@ -56,16 +57,23 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_seen,
     )
     environment.filters["bytes"] = format_bytes
     environment.filters["ticked"] = _ticked
     return environment.get_template("report.html.j2")
 
 
+def _seen(value: object) -> object:
+    """Let every value of the page be seen: overrides of direction, zero-width characters."""
+    return visible(value, "\n") if type(value) is str else value
+
+
 def _ticked(text: str) -> Markup:
     """Write a message of ours with its literals, which stand in backticks, as code."""
     from markupsafe import Markup, escape
 
+    text = visible(text, "\n")
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)  # an unpaired backtick came out of an image

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from imagegate.oci.documents import canonical_json
+from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact
+from imagegate.report.document import escape_unseen
+from imagegate.report.snapshot import shown_groups
 from imagegate.report.text import format_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ class Inspection:
 
 def render_inspection(inspection: Inspection) -> str:
     """Write the facts for a person."""
-    return "".join(f"{line}\n" for line in _lines(inspection))
+    return "".join(f"{shown(line)}\n" for line in _lines(inspection))
 
 
 def _lines(inspection: Inspection) -> Iterator[str]:
@@ -68,8 +71,9 @@ def _lines(inspection: Inspection) -> Iterator[str]:
     yield from (f"  {one.path} {one.python}".rstrip() for one in found)
     yield f"site directories: {len(facts.sites)}"
     yield from (f"  {site.path} ({site.python})" for site in facts.sites)
+    groups = shown_groups(inspection.snapshot)
     for group in _SHOWN:
-        members = inspection.snapshot.groups[group]
+        members = groups[group]
         yield f"{group}: {len(members)}"
         yield from (f"  {name}: {value}" for name, value in sorted(members.items()))
     yield f"start-up files: {len(facts.startup)}"
@@ -84,16 +88,33 @@ def _lines(inspection: Inspection) -> Iterator[str]:
     yield from (f"  {line}" for line in unknown)
 
 
+def _redacted(value: object) -> object:
+    """Hide the credentials in every text of a document."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {name: _redacted(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        lines = [one for one in value if isinstance(one, str)]
+        if lines and len(lines) == len(value):
+            # a key goes over several lines, which a catalog keeps one by one
+            whole = "\n".join(lines)
+            hidden = redact(whole)
+            return lines if hidden == whole else hidden.split("\n")
+        return [_redacted(one) for one in value]
+    return value
+
+
 def render_inspection_json(inspection: Inspection) -> bytes:
     """Write the facts as canonical JSON; the same image gives the same bytes."""
     image = inspection.image
-    return canonical_json(
+    return escape_unseen(
         {
             "schema": SCHEMA,
             "image": {
                 "digest": None if image.digest is None else str(image.digest),
                 "index": None if image.index_digest is None else str(image.index_digest),
-                "location": image.location,
+                "location": redact(image.location),
                 "platform": str(image.config.platform),
             },
             "layers": [
@@ -105,8 +126,8 @@ def render_inspection_json(inspection: Inspection) -> bytes:
                 }
                 for layer in image.layers
             ],
-            "config": dict(inspection.snapshot.groups["config"]),
-            "facts": asdict(inspection.facts),
+            "config": shown_groups(inspection.snapshot)["config"],
+            "facts": _redacted(asdict(inspection.facts)),
             "lock": inspection.lock or None,
             "files": len(inspection.snapshot.groups["files"]),
             "unknown": list(inspection.unknown),

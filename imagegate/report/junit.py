@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from imagegate.foreign import visible
 from imagegate.report.text import finding_lines
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def _suite(verdict: Verdict) -> ET.Element:
 
 def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
     case = ET.Element("testcase", classname=f"imagegate.{verdict.subject}", name=report.check)
-    lines = "\n".join(line for finding in report.findings for line in finding_lines(finding))
+    lines = "\n".join(
+        visible(line) for finding in report.findings for line in finding_lines(finding)
+    )
     if report.left_out:
         ET.SubElement(case, "skipped", message=_text(report.left_out))
     elif not report.passed:
@@ -62,11 +65,12 @@ def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
         said = ", ".join(dict.fromkeys(failing)) or "nothing was compared"
         failure = ET.SubElement(case, "failure", message=_text(said), type=report.check)
         failure.text = _text(lines)
-    compared = "\n".join(report.compared) or report.nothing_because
+    compared = "\n".join(map(visible, report.compared)) or report.nothing_because
     notes = f"\n{lines}" if report.passed and lines else ""
     ET.SubElement(case, "system-out").text = _text(f"{compared}{notes}")
     return case
 
 
 def _text(text: str) -> str:
-    return _NO_CHAR.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    """Write a text of several lines of ours; XML's own characters are escaped by the writer."""
+    return _NO_CHAR.sub(lambda match: visible(match[0]), visible(text, "\n"))

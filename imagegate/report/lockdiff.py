@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact, redact_value
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
@@ -44,7 +47,10 @@ def compare_locks(
     )
     return tuple(
         Difference(
-            group=group, subject=subject, old=before.get(subject, ""), new=now.get(subject, "")
+            group=group,
+            subject=redact(subject),
+            old=redact_value(subject, before.get(subject, "")),
+            new=redact_value(subject, now.get(subject, "")),
         )
         for group, before, now in groups
         for subject in sorted(before.keys() | now.keys())
@@ -69,7 +75,7 @@ def render_differences(differences: tuple[Difference, ...], *, limit: int = 20) 
             lines.append(f"{group}: {len(members)} new")
             continue
         lines.append(f"{group}: {len(members)}")
-        lines += [f"  {member.subject}: {_sides(member)}" for member in members[:limit]]
+        lines += [shown(f"  {member.subject}: {_sides(member)}") for member in members[:limit]]
         if len(members) > limit:
             lines.append(f"  and {len(members) - limit} more")
     return "".join(f"{line}\n" for line in lines)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from imagegate.foreign import visible
 from imagegate.report.folding import fold
 from imagegate.report.text import hanging
 from imagegate.verdict import Severity
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from imagegate.report.folding import Fold
     from imagegate.verdict import CheckReport, Finding, Verdict
 
-# what GitHub Flavored Markdown gives a meaning to inside a line or a table's cell
-_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|~@&]")
+# what GitHub Flavored Markdown gives a meaning to inside a line or a table's cell: `:` makes
+# addresses and emoji, `$` formulas, `@` mentions and mail addresses
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|~@&$]|(?<!sha256):|(?i:www)\.")
 _BLANKS = re.compile(r"\s+")
 _NOTES_SHOWN = 20
 
@@ -28,12 +30,12 @@ def render_markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    yield f"## {plain(verdict.subject)}: {'PASSED' if verdict.passed else 'FAILED'}"
+    yield f"## {escaped(verdict.subject)}: {'PASSED' if verdict.passed else 'FAILED'}"
     yield ""
     yield "| | |"
     yield "|---|---|"
-    yield from (f"| {plain(label)} | {plain(value)} |" for label, value in verdict.heading)
-    yield from (f"| {plain(label)} | {plain(value)} |" for label, value in verdict.footing)
+    yield from (f"| {label} | {plain(value)} |" for label, value in verdict.heading)
+    yield from (f"| {label} | {plain(value)} |" for label, value in verdict.footing)
     yield ""
     folds = fold(verdict.findings)
     if folds:
@@ -92,8 +94,8 @@ def _result(report: CheckReport) -> str:
 
 def _compared(report: CheckReport) -> str:
     if report.compared:
-        return plain(report.summary) or str(len(report.compared))
-    return plain(report.left_out or report.nothing_because or "nothing was compared")
+        return said(report.summary) or str(len(report.compared))
+    return said(report.left_out or report.nothing_because or "nothing was compared")
 
 
 def _row(finding: Finding, more: Sequence[str] = ()) -> str:
@@ -102,13 +104,13 @@ def _row(finding: Finding, more: Sequence[str] = ()) -> str:
     where = [plain(f"/{place.path}")] if place.path else []
     if place.layer:
         where.append(plain(f"layer {place.layer} {place.step}".rstrip()))
-    hint = f"<br>hint: {plain(finding.hint)}" if finding.hint else ""
+    hint = f"<br>hint: {said(finding.hint)}" if finding.hint else ""
     if finding.accepted is not None:
         left = f"until {finding.accepted.expires}, {finding.accepted.days_left} days left"
         hint = f"<br>waived {left}: {plain(finding.accepted.reason)}{hint}"
     hanging_on = "".join(f"<br>{plain(line)}" for line in more)
     cells = (
-        f"{word}{_code(finding.code)}<br>{plain(finding.message)}{hanging_on}{hint}",
+        f"{word}{_code(finding.code)}<br>{said(finding.message)}{hanging_on}{hint}",
         plain(finding.subject),
         plain(finding.locked),
         plain(finding.found),
@@ -118,8 +120,33 @@ def _row(finding: Finding, more: Sequence[str] = ()) -> str:
 
 
 def plain(text: str) -> str:
-    """Write text that may come out of an image so that it is shown as it is."""
-    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", _BLANKS.sub(" ", text))
+    """Write text that may come out of an image so that it is shown as it is.
+
+    The text stands in `code`, where nothing is made of addresses, mentions, emoji and formulas
+    after the Markdown was read; inside, every character with a meaning is a reference.
+    """
+    one_line = _BLANKS.sub(" ", visible(text, "\n"))
+    return f"<code>{_SPECIAL.sub(_reference, one_line)}</code>" if one_line.strip() else ""
+
+
+def escaped(text: str) -> str:
+    """Write a word of ours, or a name that was checked, so that none of it is Markdown."""
+    return _SPECIAL.sub(_reference, _BLANKS.sub(" ", visible(text, "\n")))
+
+
+def said(message: str) -> str:
+    """Write a sentence of ours; what stands between backticks may come out of an image."""
+    parts = _BLANKS.sub(" ", visible(message, "\n")).split("`")
+    if len(parts) % 2 == 0:  # an unpaired backtick is no mark of ours
+        return plain(message)
+    return "".join(
+        plain(part) if number % 2 else _SPECIAL.sub(_reference, part)
+        for number, part in enumerate(parts)
+    )
+
+
+def _reference(match: re.Match[str]) -> str:
+    return "".join(f"&#{ord(character)};" for character in match[0])
 
 
 def _code(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from imagegate.checks.index import find
+from imagegate.foreign import visible
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _run(verdict: Verdict, version: str) -> dict[str, object]:
         "results": [_result(finding, verdict, rules) for finding in verdict.findings],
         "properties": {
             "verdict": "PASSED" if verdict.passed else "FAILED",
-            **dict(verdict.heading),
+            **{name: visible(value) for name, value in verdict.heading},
         },
     }
 
@@ -84,7 +85,7 @@ def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, o
     }
     if place.path:
         location["logicalLocations"] = [
-            {"fullyQualifiedName": f"/{place.path}", "kind": "resource"}
+            {"fullyQualifiedName": visible(f"/{place.path}"), "kind": "resource"}
         ]
     return {
         "ruleId": finding.check,
@@ -95,12 +96,12 @@ def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, o
         "partialFingerprints": {"imagegate/v1": _fingerprint(finding, verdict)},
         "properties": {
             "code": finding.code,
-            "subject": finding.subject,
-            "locked": finding.locked,
-            "found": finding.found,
+            "subject": visible(finding.subject),
+            "locked": visible(finding.locked),
+            "found": visible(finding.found),
             "layer": place.layer,
-            "layerDigest": place.layer_digest,
-            "step": place.step,
+            "layerDigest": visible(place.layer_digest),
+            "step": visible(place.step),
         },
     }
 
@@ -111,7 +112,8 @@ def _message(finding: Finding) -> str:
         parts.append(f"locked={finding.locked or 'nothing'} found={finding.found or 'nothing'}")
     if finding.hint:
         parts.append(f"hint: {finding.hint}")
-    return "; ".join(parts)
+    # sarif-v2.1.0, 3.11.6: `[text](address)` is a link, a backslash takes that meaning away
+    return re.sub(r"([\\\[\]])", r"\\\1", visible("; ".join(parts)))
 
 
 def _fingerprint(finding: Finding, verdict: Verdict) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from imagegate.foreign.credentials import redact, redact_value
 from imagegate.report.lockdiff import Difference
 
 if TYPE_CHECKING:
@@ -80,14 +81,27 @@ def compare_snapshots(old: Snapshot, new: Snapshot) -> tuple[Difference, ...]:
         found += [
             Difference(
                 group=group,
-                subject=name,
-                old=before.get(name, ""),
-                new=now.get(name, ""),
+                subject=redact(name),
+                old=_told(name, before.get(name, "")),
+                new=_told(name, now.get(name, "")),
             )
             for name in sorted(before.keys() | now.keys())
             if before.get(name) != now.get(name)
         ]
     return tuple(found)
+
+
+def _told(name: str, value: str) -> str:
+    """Hide credentials; two different ones are compared before and read alike then."""
+    return redact_value(name.rpartition(" ")[2], value)
+
+
+def shown_groups(state: Snapshot) -> dict[str, dict[str, str]]:
+    """Return the groups as they are shown: without credentials."""
+    return {
+        group: {redact(name): _told(name, value) for name, value in members.items()}
+        for group, members in state.groups.items()
+    }
 
 
 def _pins(facts: Facts) -> dict[str, str]:

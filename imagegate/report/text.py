@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from imagegate.foreign import shown
 from imagegate.report.folding import fold
 from imagegate.report.waiver import waiver_of
 from imagegate.verdict import Severity, format_bytes
@@ -32,7 +33,8 @@ def render_text(verdict: Verdict, *, details: bool = False) -> str:
         verdict: what to report.
         details: whether to list every single comparison.
     """
-    return "".join(f"{line}\n" for line in _lines(verdict, details=details))
+    # a line is escaped as a whole: no field of it can begin another one
+    return "".join(f"{shown(line)}\n" for line in _lines(verdict, details=details))
 
 
 def _lines(verdict: Verdict, *, details: bool) -> Iterator[str]:

@@ -99,6 +99,10 @@ def obtain_base(
         found = _usable(call, manifest) if manifest is not None else None
         if found is not None:
             return ObtainedBase(lock=found, files=None, index=index, image=pinned, how="locked")
+    if name_as is None and not _is_local(recipe):
+        held = _held_by_engine(call, pinned, location)
+        if held is not None:
+            return held
     source = call.open(location or base_location(call.workspace, recipe), recipe.platform)
     image = source.image
     reference = _agree(recipe, image, location, name_as)
@@ -120,6 +124,41 @@ def obtain_base(
     lock = decode_base(files, call.workspace.relative(call.workspace.base_folder(digest)))
     tell_traffic(source, call.reporter, layers="the base's layers", size=_size(image))
     return ObtainedBase(lock=lock, files=files, index=index, image=reference, how="read")
+
+
+def _held_by_engine(
+    call: Invocation, pinned: Reference, location: str | None
+) -> ObtainedBase | None:
+    """Ask an engine which digests it has an image under, before it saves gigabytes.
+
+    Returns:
+        The base's lock, where the engine's image is the pinned one and its lock is there already.
+
+    Raises:
+        LockError: the engine's image is known under digests, and the pinned one is none of them.
+    """
+    transport, _, name = (location or "").partition(":")
+    if transport not in ("docker-daemon", "podman"):
+        return None
+    from imagegate.sources.daemon import describe_docker_image, describe_podman_image
+
+    describe = describe_docker_image if transport == "docker-daemon" else describe_podman_image
+    image = describe(name)
+    if image is None or not image.digests or pinned.digest is None:
+        return None  # whoever opens it says so
+    if pinned.digest not in image.digests:
+        found = ", ".join(map(str, sorted(image.digests)))
+        raise LockError(
+            f"`{location}` is not the base that the recipe pins: recipe={pinned.digest} "
+            f"found={found}; nothing was read",
+            hint="an engine knows an image by the digests that it was pulled under; pull the "
+            "pinned one, or name a registry or a layout that has it",
+        )
+    manifest, index = _locked_under(call.workspace, pinned)
+    lock = _usable(call, manifest) if manifest is not None else None
+    if lock is None:
+        return None
+    return ObtainedBase(lock=lock, files=None, index=index, image=pinned, how="locked")
 
 
 def _taken(

@@ -9,7 +9,7 @@ from imagegate.coverage.building.build import Base, Build, FilteredContext
 from imagegate.coverage.building.profiles import profile_of_engine
 from imagegate.coverage.copying import Copying, KnownBuilder
 from imagegate.coverage.outcome import Asset
-from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.reading.frontend import reads
 from imagegate.coverage.repair import propose
 from imagegate.coverage.sending.ignorefile import read_ignore_file
 from imagegate.coverage.tree import Context, build_tree, directory, file
@@ -79,7 +79,7 @@ def copying_with(
     named = recipe.base
     judgement = judge(
         Build(
-            dockerfile=parse_dockerfile(files.dockerfile.encode(), dockerfile),
+            dockerfile=reads(engine.frontend, files.dockerfile.encode(), dockerfile),
             dockerfile_path="Dockerfile",
             builder=engine,
             main=FilteredContext(

@@ -9,6 +9,7 @@ from imagegate.catalog import ldcache, new_collector, programs, python, secrets,
 from imagegate.checks.image import CHECKS, waivers
 from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
 from imagegate.errors import LockError
+from imagegate.foreign.credentials import redact
 from imagegate.oci.digest import Digest
 from imagegate.oci.layer import read_layer
 from imagegate.reading.layers import LayerOrder
@@ -100,7 +101,7 @@ def judge(
     verdict = ImageVerdict(
         subject=state.recipe.name,
         image=image.digest,
-        location=image.location,
+        location=redact(image.location),
         platform=str(image.config.platform),
         base=lock.base.digest,
         lock=lock.digest,

@@ -131,6 +131,14 @@ def many_files(folder: Path) -> None:
             print(f"| {count:,} | {label} | {cpu:.2f} | {cpu / count * 1e6:.1f} | {memory} |")
 
 
+def make_big(folder: Path, number: int) -> None:
+    generator = random.Random(number)  # bytes that do not compress, the same each time
+    pieces = [
+        (f"opt/{number}/{i:04}", generator.randbytes(1 << 20)) for i in range(BASE_SIZE >> 20)
+    ]
+    layout(folder / f"big-{number}", pieces)
+
+
 def make(folder: Path, count: int) -> None:
     target = folder / f"base-{count}"
     if not target.exists():
@@ -143,16 +151,11 @@ def many_recipes(folder: Path) -> None:
     workspace = folder / "recipes"
     shutil.rmtree(workspace, ignore_errors=True)
     (workspace / "locks").mkdir(parents=True)
-    generator = random.Random(12)
     reading = 0.0
     for number in range(BASES):
         base = folder / f"big-{number}"
         if not base.exists():
-            pieces = [
-                (f"opt/{number}/{i:04}", generator.randbytes(1 << 20))
-                for i in range(BASE_SIZE >> 20)
-            ]
-            layout(base, pieces)
+            subprocess.run([sys.executable, "-m", "tests.bench.base_locks", str(folder), f"make-big-{number}"], check=True)  # fmt: skip
         digest = json.loads((base / "index.json").read_text())["manifests"][0]["digest"]
         for name in range(number, RECIPES, BASES):
             recipe(workspace, f"r{name:02}", digest)
@@ -169,6 +172,9 @@ def many_recipes(folder: Path) -> None:
 
 def main(folder: Path, chosen: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    if chosen.startswith("make-big-"):
+        make_big(folder, int(chosen.removeprefix("make-big-")))
+        return
     if chosen.startswith("make-"):
         make(folder, int(chosen.removeprefix("make-")))
         return

@@ -77,7 +77,7 @@ def test_eugr_141_an_extension_for_another_cuda_than_torchs(tmp_path: Path) -> N
 
 def test_eugr_269_metadata_without_the_local_part_is_no_drift(tmp_path: Path) -> None:
     verdict = Case(base={}, added=[torch("2.11.0+cu130", recorded="2.11.0")]).judge(tmp_path)
-    assert not {code for code in failed(verdict) if code.startswith("native.pins")}
+    assert not {code for code in failed(verdict) if code.startswith("native.")}
 
 
 def test_ray_64484_the_cuda_major_of_torch_moved(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_vllm_46097_env_claims_one_nccl_and_ld_preload_brings_another(tmp_path: 
         config={"Env": ["NCCL_VERSION=2.28.3", "LD_PRELOAD=/opt/nccl/libnccl.so.2"]},
     )
     verdict = case.judge(tmp_path)
-    loaded = found(verdict, "native.pins/loads-another")
+    loaded = found(verdict, "native.loads/loads-another")
     assert loaded.found == "/opt/nccl/libnccl.so.2 (LD_PRELOAD)"
     assert found(verdict, "config.moves/env").subject == "LD_PRELOAD"
     assert "native.pins/second-copy" in failed(verdict)
@@ -127,7 +127,7 @@ def test_vllm_46097_a_claim_that_no_library_meets(tmp_path: Path) -> None:
         config={"Env": ["NCCL_VERSION=2.28.3"]},
         added=[{"x": "y"}],
     )
-    claim = found(case.judge(tmp_path), "native.pins/claim")
+    claim = found(case.judge(tmp_path), "native.claims/claim")
     assert (claim.subject, claim.locked, claim.found) == (
         "NCCL_VERSION",
         "2.28.3",
@@ -141,7 +141,7 @@ def test_a_claim_that_the_base_already_makes_wrongly_is_said_and_does_not_fail(
     settings = {"Env": ["NCCL_VERSION=2.28.3"]}
     case = Case(base={NCCL: nccl("2.30.4")}, base_config=settings, added=[{"x": "y"}])
     verdict = case.judge(tmp_path)
-    assert "native.pins/claim" in noted(verdict)
+    assert "native.claims/claim" in noted(verdict)
     assert verdict.passed
 
 
@@ -154,7 +154,7 @@ def test_opendatahub_notebooks_4089_the_variable_was_bumped_and_the_package_not(
         config={"Env": ["NCCL_VERSION=2.30.4"]},
         added=[{"x": "y"}],
     )
-    assert {"native.pins/claim", "config.moves/env"} <= failed(case.judge(tmp_path))
+    assert {"native.claims/claim", "config.moves/env"} <= failed(case.judge(tmp_path))
 
 
 def test_verl_6621_every_copy_is_listed_and_the_one_that_is_loaded_is_named(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_verl_6621_every_copy_is_listed_and_the_one_that_is_loaded_is_named(tmp_
     }
     settings = {"Env": [f"LD_LIBRARY_PATH=/{system}"]}
     verdict = Case(base=base, base_config=settings, added=[{"x": "y"}]).judge(tmp_path)
-    lines = next(r.compared for r in verdict.reports if r.check == "native.pins")
+    lines = [line for r in verdict.reports if r.check.startswith("native.") for line in r.compared]
     for version in ("2.30.4", "2.28.9", "2.28.3"):
         assert any(f"nccl by version string: {version}+cuda13.3" in line for line in lines)
     assert (
@@ -187,7 +187,7 @@ def test_verl_6621_with_runpath_the_library_path_wins(tmp_path: Path) -> None:
         added=[{"x": "y"}],
         config={"Env": [f"LD_LIBRARY_PATH=/{system}"]},
     )
-    loaded = found(case.judge(tmp_path), "native.pins/loads-another")
+    loaded = found(case.judge(tmp_path), "native.loads/loads-another")
     assert loaded.found == f"/{system}/libnccl.so.2 (LD_LIBRARY_PATH `/{system}`)"
 
 
@@ -204,14 +204,14 @@ def test_vllm_takes_its_own_variable_and_then_two_builds_are_in_one_process(tmp_
         config={"Env": ["VLLM_NCCL_SO_PATH=/opt/libnccl.so.2"]},
     )
     verdict = case.judge(tmp_path)
-    assert "native.pins/two-in-one-process" in failed(verdict)
-    assert found(verdict, "native.pins/loads-another").found.startswith("/opt/libnccl.so.2")
+    assert "native.loads/two-in-one-process" in failed(verdict)
+    assert found(verdict, "native.loads/loads-another").found.startswith("/opt/libnccl.so.2")
 
 
 def test_ld_library_path_with_a_library_of_another_machine_is_passed_over(tmp_path: Path) -> None:
     base = {NCCL: nccl(), "opt/libnccl.so.2": nccl(machine=X86_64), **libtorch(runpath=RPATH)}
     case = Case(base=base, added=[{"x": "y"}], config={"Env": ["LD_LIBRARY_PATH=/opt"]})
-    assert "native.pins/loads-another" not in failed(case.judge(tmp_path))
+    assert "native.loads/loads-another" not in failed(case.judge(tmp_path))
 
 
 def test_nccl_1991_without_a_cache_the_loaders_configuration_is_not_used(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_nccl_1991_without_a_cache_the_loaders_configuration_is_not_used(tmp_pat
 
 def _native_lines(verdict: object) -> str:
     reports = verdict.reports  # type: ignore[attr-defined] # a verdict; kept short for the tests
-    return "\n".join(next(r.compared for r in reports if r.check == "native.pins"))
+    return "\n".join(line for r in reports if r.check.startswith("native.") for line in r.compared)
 
 
 def test_marin_7344_two_distributions_write_one_path(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_marin_7344_two_distributions_write_one_path(tmp_path: Path) -> None:
 def test_metadata_says_one_nccl_and_the_library_is_another(tmp_path: Path) -> None:
     before = dist("nvidia-nccl-cu13", "2.30.7", files={"nvidia/nccl/lib/libnccl.so.2": nccl()})
     verdict = Case(base=before, added=[{NCCL: nccl("2.28.9", "bb")}]).judge(tmp_path)
-    record = found(verdict, "native.pins/record")
+    record = found(verdict, "native.claims/record")
     assert (record.locked, record.found) == ("2.30.7", "2.28.9+cuda13.3")
 
 
@@ -490,7 +490,7 @@ def test_aws_k8s_tester_654_a_file_that_is_loaded_into_everything(tmp_path: Path
         "opt/hook.so": library(soname="hook.so"),
     }
     verdict = Case(added=[added]).judge(tmp_path)
-    assert found(verdict, "native.pins/loader-moved").subject == "etc/ld.so.preload"
+    assert found(verdict, "native.needs/loader-moved").subject == "etc/ld.so.preload"
 
 
 def test_aws_ofi_nccl_1055_the_plugins_version_is_read_from_its_bytes(tmp_path: Path) -> None:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 LIB = "usr/lib/aarch64-linux-gnu"
 
 
-def lines(verdict: ImageVerdict, check: str = "native.pins") -> str:
-    return "\n".join(next(r.compared for r in verdict.reports if r.check == check))
+def lines(verdict: ImageVerdict, check: str = "native.") -> str:
+    return "\n".join(
+        line for r in verdict.reports if r.check.startswith(check) for line in r.compared
+    )
 
 
 # --- 10: more than one NCCL in one process
@@ -49,7 +51,7 @@ def test_cugraph_4465_another_library_loads_the_systems_nccl_into_torchs_process
         f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))
     }
     verdict = Case(base=base, added=[cupy]).judge(tmp_path)
-    second = found(verdict, "native.pins/two-in-one-process")
+    second = found(verdict, "native.loads/two-in-one-process")
     assert second.place.path == f"{SITE}/cupy_backends/nccl.abi3.so"
     assert (second.locked, second.found) == (f"/{NCCL}", f"/{LIB}/libnccl.so.2")
 
@@ -61,7 +63,7 @@ def test_cugraph_4465_in_the_base_it_is_said_and_does_not_fail(tmp_path: Path) -
     base = {NCCL: nccl(), f"{LIB}/libnccl.so.2": nccl("2.16.2", "bb"), **libtorch(rpath=RPATH)}
     verdict = Case(base={**base, **cupy}, added=[{"x": "y"}]).judge(tmp_path)
     assert verdict.passed
-    assert "native.pins/two-in-one-process" in noted(verdict)
+    assert "native.loads/two-in-one-process" in noted(verdict)
 
 
 def test_one_copy_by_two_ways_is_one_copy(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_one_copy_by_two_ways_is_one_copy(tmp_path: Path) -> None:
         f"{SITE}/cupy_backends/nccl.abi3.so": library(needed=("libnccl.so.2",))
     }
     verdict = Case(base=base, added=[cupy]).judge(tmp_path)
-    assert "native.pins/two-in-one-process" not in failed(verdict)
+    assert "native.loads/two-in-one-process" not in failed(verdict)
 
 
 def test_nccl_2289_nccl4py_brings_another_nccl_than_the_base_was_tested_with(
@@ -102,7 +104,7 @@ def test_nccl_1991_a_link_into_an_earlier_folder_moves_what_is_loaded(tmp_path: 
         "lib/aarch64-linux-gnu/libnccl.so.2": Link("/opt/n/libnccl.so.2"),
     }
     verdict = Case(base=base, added=[added]).judge(tmp_path)
-    assert found(verdict, "native.pins/loads-another").found.startswith("/opt/n/libnccl.so.2")
+    assert found(verdict, "native.loads/loads-another").found.startswith("/opt/n/libnccl.so.2")
     assert "native.pins/new-link" in failed(verdict)
 
 
@@ -401,12 +403,12 @@ def test_gpustack_4678_cudas_compat_folder_is_told_to_the_loader(
     }
     added: dict[str, Content] = {f"etc/ld.so.conf.d/{name}": f"/{COMPAT}\n"}
     verdict = Case(base=base, added=[added]).judge(tmp_path / "a")
-    driver = found(verdict, "native.pins/driver-in-image")
+    driver = found(verdict, "native.driver/driver-in-image")
     assert driver.found == f"/{COMPAT}/libcuda.so.580.65 (ld.so.conf `/{COMPAT}`)"
-    assert "native.pins/loader-moved" in noted(verdict)
+    assert "native.needs/loader-moved" in noted(verdict)
     known = Case(base={**base, **added}, added=[{"x": "y"}]).judge(tmp_path / "b")
     assert known.passed
-    assert "native.pins/driver-in-image" in noted(known)
+    assert "native.driver/driver-in-image" in noted(known)
 
 
 def test_llm_d_706_the_compat_folder_on_the_library_path(tmp_path: Path) -> None:
@@ -419,7 +421,7 @@ def test_llm_d_706_the_compat_folder_on_the_library_path(tmp_path: Path) -> None
         config={"Env": [f"LD_LIBRARY_PATH=/{COMPAT}"]},
     ).judge(tmp_path)
     # declared by the recipe, so it is no stray variable; what it does is said all the same
-    assert failed(verdict) == {"native.pins/driver-in-image"}
+    assert failed(verdict) == {"native.driver/driver-in-image"}
 
 
 def test_the_toolkits_stub_of_the_driver_on_the_library_path(tmp_path: Path) -> None:
@@ -429,7 +431,7 @@ def test_the_toolkits_stub_of_the_driver_on_the_library_path(tmp_path: Path) -> 
         base={**base, f"{stubs}/libcuda.so.1": Link("libcuda.so")},
         added=[{"etc/ld.so.conf": f"/{stubs}\n"}],
     )
-    assert "native.pins/driver-in-image" in failed(case.judge(tmp_path))
+    assert "native.driver/driver-in-image" in failed(case.judge(tmp_path))
 
 
 def test_a_driver_in_a_default_folder_is_where_the_runtime_mounts_the_hosts(
@@ -437,7 +439,7 @@ def test_a_driver_in_a_default_folder_is_where_the_runtime_mounts_the_hosts(
 ) -> None:
     base: dict[str, Content] = {f"{LIB}/libcuda.so.1": library(soname="libcuda.so.1")}
     case = Case(base=base, added=[{"etc/ld.so.conf": f"/{LIB}\n"}])
-    assert "native.pins/driver-in-image" not in failed(case.judge(tmp_path))
+    assert "native.driver/driver-in-image" not in failed(case.judge(tmp_path))
 
 
 def test_nemo_aligner_336_the_dockerfile_overrides_the_library_path(tmp_path: Path) -> None:
@@ -476,7 +478,7 @@ def test_a_library_of_the_base_gets_another_of_what_it_needs(
     added: dict[str, Content], tmp_path: Path
 ) -> None:
     verdict = Case(base=STDCPP, added=[added]).judge(tmp_path)
-    moved = found(verdict, "native.pins/needs-another")
+    moved = found(verdict, "native.needs/needs-another")
     assert moved.subject == "libstdc++.so.6"
     assert moved.locked == f"/{LIB}/libstdc++.so.6"
     assert "`/opt/app/libapp.so` of the base loads" in moved.message
@@ -502,7 +504,7 @@ def test_a_link_puts_another_folder_of_the_base_first(added: Layer, tmp_path: Pa
             soname="libapp.so", needed=("libstdc++.so.6",), runpath="$ORIGIN/first"
         ),
     }
-    moved = found(Case(base=base, added=[added]).judge(tmp_path), "native.pins/needs-another")
+    moved = found(Case(base=base, added=[added]).judge(tmp_path), "native.needs/needs-another")
     assert (moved.locked, moved.found) == (
         f"/{LIB}/libstdc++.so.6",
         "/opt/other/libstdc++.so.6",
@@ -514,7 +516,7 @@ def test_what_is_needed_and_was_nowhere_before_may_be_brought(tmp_path: Path) ->
     added: dict[str, Content] = {f"{LIB}/libgomp.so.1": library(soname="libgomp.so.1")}
     verdict = Case(base=base, added=[added], allow=tuple(added)).judge(tmp_path)
     assert verdict.passed
-    assert "native.pins/needs-another" not in noted(verdict)
+    assert "native.needs/needs-another" not in noted(verdict)
 
 
 # --- 38: kernels that were compiled before
@@ -567,12 +569,12 @@ def test_nemo_rl_3352_a_plugin_that_shares_no_interface_with_nccl(
     old = Case(
         base=base, base_config=settings, added=[{f"{OFI}/libnccl-net.so": plugin(4, 5)}]
     ).judge(tmp_path / "a")
-    apart = found(old, "native.pins/plugin-interface")
+    apart = found(old, "native.nccl/plugin-interface")
     assert apart.found == "ncclNetPlugin_v4, v5"
     fitting = Case(
         base=base, base_config=settings, added=[{f"{OFI}/libnccl-net.so": plugin(8, 9)}]
     ).judge(tmp_path / "b")
-    assert "native.pins/plugin-interface" not in failed(fitting)
+    assert "native.nccl/plugin-interface" not in failed(fitting)
     assert "interfaces 8 9, NCCL's 6 7 8 9 10 11 12" in lines(fitting)
 
 
@@ -599,7 +601,7 @@ def test_awsome_distributed_ai_894_a_plugin_is_named_where_it_is_not(
     assert case.judge(tmp_path / "a").passed
     if there:
         gone = replace(case, base={f"{OFI}/README": ""})
-        missing = found(gone.judge(tmp_path / "b"), "native.pins/plugin-missing")
+        missing = found(gone.judge(tmp_path / "b"), "native.nccl/plugin-missing")
         assert (missing.subject, missing.found) == (variable, value)
 
 

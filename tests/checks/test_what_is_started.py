@@ -193,15 +193,15 @@ def test_a_variable_or_a_label_claims_what_the_bytes_do_not_say(
         "opt/libnccl.so.2": nccl("2.30.7"),
     }
     verdict = Case(base=base, added=[{"x": "y"}], config=config).judge(tmp_path / "a")
-    assert found(verdict, "native.pins/claim").subject == claim
+    assert found(verdict, "native.claims/claim").subject == claim
     known = Case(base=base, base_config=config, added=[{"x": "y"}]).judge(tmp_path / "b")
-    assert "native.pins/claim" in noted(known)
+    assert "native.claims/claim" in noted(known)
 
 
 def test_a_true_claim_of_cuda_is_no_contradiction(tmp_path: Path) -> None:
     base: dict[str, Content] = {"usr/local/cuda/include/cuda.h": "#define CUDA_VERSION 13000\n"}
     case = Case(base=base, base_config={"Env": ["CUDA_VERSION=13.0.2"]}, added=[{"x": "y"}])
-    assert "native.pins/claim" not in noted(case.judge(tmp_path))
+    assert "native.claims/claim" not in noted(case.judge(tmp_path))
 
 
 def test_nccl_1171_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
@@ -211,5 +211,5 @@ def test_nccl_1171_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None
         f"{folder}/libnccl.so.2": Link("libnccl.so.2.28.9"),
     }
     added: dict[str, Content] = {f"{folder}/libnccl.so.2.28.9": nccl("2.30.7", "bb")}
-    misnamed = found(Case(base=base, added=[added]).judge(tmp_path), "native.pins/name")
+    misnamed = found(Case(base=base, added=[added]).judge(tmp_path), "native.claims/name")
     assert (misnamed.locked, misnamed.found) == ("2.28.9", "2.30.7+cuda13.3")

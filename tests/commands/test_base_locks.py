@@ -26,6 +26,7 @@ from imagegate.signing.publish import publish
 from imagegate.signing.registry import RegistryStore
 from imagegate.sources import Connection
 from imagegate.workspace import Workspace
+from tests.daemon_source.daemon import Daemon
 from tests.images import digest, write_layout
 from tests.registry import LoopbackRegistry
 from tests.world import World, base_image
@@ -95,6 +96,44 @@ def test_a_registry_is_asked_for_no_base_layer_once_the_base_is_locked(
     assert homed.run("lock", "demo") == 0
 
     assert not registry.served
+
+
+def test_a_base_lock_of_an_earlier_revision_is_read_again_and_that_is_said(
+    world: World, capsys: Captured
+) -> None:
+    expected = contents(world.base_lock)
+    document = json.loads((world.base_lock / "base.json").read_text())
+    del document["digest"]
+    document["revision"] -= 1
+    (world.base_lock / "base.json").write_bytes(seal(document))
+    capsys.readouterr()
+    assert world.run("verify", "demo") == 3
+    assert "holds other facts than are compared" in capsys.readouterr().err
+    assert world.run("lock", "demo", "--check") == 1
+
+    assert world.run("lock", "demo", "--base", f"oci:{world.base_layout}") == 0
+
+    said = capsys.readouterr().err
+    assert "the base has to be read again" in said
+    assert f"reading the base {world.base.digest}: 2." in said
+    assert contents(world.base_lock) == expected
+    assert world.run("verify", "demo") == 0
+
+
+def test_a_base_lock_of_a_later_revision_is_refused_and_left_alone(
+    world: World, capsys: Captured
+) -> None:
+    document = json.loads((world.base_lock / "base.json").read_text())
+    del document["digest"]
+    document["revision"] += 1
+    (world.base_lock / "base.json").write_bytes(seal(document))
+    newer = contents(world.base_lock)
+    capsys.readouterr()
+
+    assert world.run("lock", "demo", "--base", f"oci:{world.base_layout}") == 3
+
+    assert "was written by a newer imagegate" in capsys.readouterr().err
+    assert contents(world.base_lock) == newer
 
 
 def test_ten_recipes_over_one_base_have_one_base_lock_that_is_decoded_once(
@@ -227,6 +266,26 @@ def test_a_tag_alone_is_refused_with_the_command_that_pins_it(
     assert homed.run("verify", "demo") == 2
     assert homed.run("lock", "demo", "--base", f"docker://{image}") == 0
     assert f'"{image}@{homed.base.digest}"' in toml.read_text()
+
+
+def test_an_engine_is_asked_for_its_digests_before_it_saves_anything(
+    homed: World, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """RepoDigests name the manifest; `failure` would answer whoever asks for the archive."""
+    wrong = digest(b"another")
+    daemon = Daemon("team/base:1", digest(homed.base.config), b"", failure="was asked to save")
+    daemon.digests = (wrong,)
+    with daemon.running():
+        monkeypatch.setenv("DOCKER_HOST", daemon.host)
+        capsys.readouterr()
+        assert homed.run("lock", "demo", "--base", "docker-daemon:team/base:1") == 3
+        said = capsys.readouterr().err
+        assert f"recipe={homed.base.digest}" in said
+        assert wrong in said
+        assert "nothing was read" in said
+
+        daemon.digests = (homed.base.digest,)
+        assert homed.run("lock", "demo", "--base", "docker-daemon:team/base:1") == 0
 
 
 # --- one base lock, published and taken
@@ -558,3 +617,21 @@ def test_two_at_once_leave_one_good_base_lock(world: World) -> None:
     assert [process.wait() for process in several] == [0, 0, 0]
     assert contents(world.base_lock) == expected
     assert len(list((world.root / "locks/bases").iterdir())) == 1
+
+
+def test_killed_at_any_moment_a_pull_leaves_whole_files(
+    homed: World, signed: tuple[str, Path]
+) -> None:
+    expected = contents(homed.base_lock)
+    command = [sys.executable, "-m", "imagegate", "base", "pull", signed[0]]
+    command += ["--trust", str(signed[1]), "-w", str(homed.root)]
+    for step in range(8):
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(0.2 * step)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        now = contents(homed.base_lock)
+        assert {name: now[name] for name in expected} == expected
+        list(Workspace(homed.root).lock("demo").files)

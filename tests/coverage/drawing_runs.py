@@ -180,8 +180,26 @@ def _place(rng: random.Random) -> str:
     return folder + rng.choice(["", "", "/", f"/{rng.choice(MODELS)}", "/*"])
 
 
+# what most commands of real Dockerfiles are
+COMMON = (
+    "apt-get update && apt-get install -y x && rm -rf /var/lib/apt/lists/*",
+    "pip install --no-cache-dir ray",
+    "uv pip install --system -r /src/requirements.txt",
+    "curl -fsSL https://example.org/x -o /tmp/x",
+    "useradd -m app",
+    "npm ci",
+    "ldconfig",
+    "chmod -R a+rX /opt",
+    "mkdir -p /var/cache/x",
+    "git clone https://example.org/y.git /tmp/y",
+    "ls -la /opt",
+)
+
+
 def _shell(rng: random.Random) -> str:
     model = rng.choice(MODELS)
+    if rng.random() < 0.4:
+        return rng.choice(COMMON)
     return rng.choice(
         [
             "apt-get update && apt-get install -y x && rm -rf /var/lib/apt/lists/*",

@@ -131,6 +131,23 @@ def test_what_cannot_be_judged_is_told_and_the_worst_code_counts(project: Path) 
     assert "::error title=COPY coverage::docker/gone: not judged" in annotated
 
 
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("form", ["markdown", "sarif", "junit", "html"])
+def test_every_form_of_report_tells_every_build(form: str) -> None:
+    told = run("--format", form)
+    assert told.code == 1
+    assert "docker/Dockerfile.some" in told.out
+    assert "docker/Dockerfile.all" in told.out
+    assert "recipes/kimi/template.jinja" in told.out
+
+
+def test_a_page_escapes_what_it_shows(project: Path) -> None:
+    write(project, {"recipes/<img src=x>/t": "t"})
+    told = run("--format", "html")
+    assert "<img" not in told.out
+    assert "&lt;img src=x&gt;" in told.out
+
+
 def test_the_proposed_lines_are_written_to_every_file(project: Path) -> None:
     told = run("--fix")
     assert told.code == 0
@@ -154,6 +171,21 @@ def test_nothing_says_what_to_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_schema_is_printed() -> None:
     assert json.loads(run("--schema").out)["title"] == "CoverageToml"
+
+
+@pytest.mark.parametrize("pattern", ["models.json", "*.json", "."])
+def test_a_single_file_is_repaired_by_its_own_line(project: Path, pattern: str) -> None:
+    write(
+        project,
+        {"Dockerfile": "FROM scratch\nCOPY models.json /etc/m.json\n", ".dockerignore": "*.json\n"},
+    )
+    told = run("-f", "Dockerfile", "--recipes", pattern, "--expect", f"{pattern}=/etc/", "--fix")
+    assert "COPY / /etc/" not in told.out
+    text = (project / "Dockerfile").read_text()
+    assert "COPY models.json /etc/models.json" in text
+    assert "!models.json" in (project / ".dockerignore").read_text()
+    if pattern != ".":
+        assert told.code == 0
 
 
 # -- discovery

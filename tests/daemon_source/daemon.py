@@ -26,6 +26,7 @@ class Daemon:
         archive: what it saves.
         cut: bytes of the archive after which it closes the connection.
         failure: the message of a 500 instead of the archive.
+        digests: the manifests that it pulled the image under.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Daemon:
     cut: int | None = None
     failure: str | None = None
     host: str = ""
+    digests: tuple[str, ...] = ()
 
     @contextmanager
     def running(self) -> Iterator[Daemon]:
@@ -50,6 +52,17 @@ class Daemon:
             thread.join()
 
 
+def _inspected(daemon: Daemon) -> dict[str, object]:
+    """Docker Engine API v1.44, "Inspect an image"."""
+    return {
+        "Id": daemon.id,
+        "RepoTags": [daemon.name],
+        "RepoDigests": [f"{daemon.name.partition(':')[0]}@{one}" for one in daemon.digests],
+        "Os": "linux",
+        "Architecture": "arm64",
+    }
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -61,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/version":
             self._json(200, {"ApiVersion": "1.44", "MinAPIVersion": "1.24"})
         elif path == f"/images/{daemon.name}/json":
-            self._json(200, {"Id": daemon.id, "RepoTags": [daemon.name]})
+            self._json(200, _inspected(daemon))
         elif path == f"/images/{daemon.id}/get" and daemon.failure is None:
             self._archive(daemon)
         elif path == f"/images/{daemon.id}/get":

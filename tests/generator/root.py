@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -187,11 +188,17 @@ print(sorted(e.name for e in entry_points(group='vllm.general_plugins')))
 """
 
 
-def observe(root: Path) -> dict[str, str]:
-    """Say what the root's own programs take: each Python, the shell's search, the loader."""
+def observe(root: Path, *, warm: bool = False) -> dict[str, str]:
+    """Say what the root's own programs take: each Python, the shell's search, the loader.
+
+    Args:
+        root: the root.
+        warm: whether Python may keep bytecode, so that it starts quicker from then on.
+    """
 
     def run(*command: str, stdin: str | None = None) -> str:
         environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
+        environment += [] if warm else ["PYTHONDONTWRITEBYTECODE=1"]
         loader = "/usr/bin/env"
         done = subprocess.run(
             [*_CHROOT, str(root), loader, "-i", "-C", "/srv/work", *environment, *command],
@@ -211,10 +218,18 @@ def observe(root: Path) -> dict[str, str]:
         "metadata": run(called[0], "-c", _METADATA),
         "program": run("tool"),
         "python3": run("python3", "-c", "print(1)"),
-        "libraries": re.sub(
-            r" \(0x[0-9a-f]+\)", "", run(_loader(root), "--list", f"/{INTERPRETER}")
-        ),
+        "libraries": _contents(root, run(_loader(root), "--list", f"/{INTERPRETER}")),
     }
+
+
+def _contents(root: Path, listed: str) -> str:
+    """Name what is loaded by its bytes: another copy of the same ones is the same library."""
+    lines = []
+    for name, path in re.findall(r"(\S+) => /(\S+)", listed):
+        real = (root / path).resolve()
+        inside = real if real.is_relative_to(root) else root / str(real).lstrip("/")
+        lines.append(f"{name} {hashlib.sha256(inside.read_bytes()).hexdigest()}")
+    return "\n".join(lines) or listed
 
 
 def _loader(root: Path) -> str:

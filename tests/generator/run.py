@@ -48,6 +48,7 @@ def run(folder: Path, seed: int, draws: int, honest: int) -> Figures:
     write(root, files)
     gate = Gate(folder, files)
     assert gate.judge([]).passed, [f.code for f in gate.judge([]).failures]
+    observe(root, warm=True)
     before = observe(root)
     assert not any("ends with" in text for text in before.values()), before
     libm = next(c for p, c in files.items() if p.endswith("/libm.so.6") and p.startswith("usr"))

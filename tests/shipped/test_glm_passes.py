@@ -62,7 +62,9 @@ def test_every_reading_of_a_gpu_library_is_told_and_which_one_is_loaded(
     for reading in Workspace(ROOT).lock("glm").base.facts.native:
         line = f"{reading.component} by {reading.source}: {reading.value} in `{reading.path}`"
         assert line in told
-    loads = [line for line in told if line.startswith(("torch loads", "vLLM loads"))]
+    loads = [
+        line for line in compared["native.loads"] if line.startswith(("torch loads", "vLLM loads"))
+    ]
     assert any(f"torch loads `/{NCCL}` for `libnccl.so.2`: DT_RPATH" in line for line in loads)
     assert any(f"vLLM loads `/{NCCL}`" in line for line in loads)
 

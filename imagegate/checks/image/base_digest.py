@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import BaseLayer, Evidence, Proof
+from imagegate.oci.documents import layer_compression
 
 if TYPE_CHECKING:
     from imagegate.verdict import CheckReport
 
 
+_LAZY = re.compile(r"stargz|zstd-chunked|tarsplit|overlaybd|nydus|soci|remote/|lazy", re.IGNORECASE)
 # layers of one base are missing or others for one reason
 _CAUSE = "the base's layers"
 
@@ -98,6 +101,8 @@ def _judge_layer(layer: BaseLayer, evidence: Evidence, findings: Findings) -> No
             hint="build from the locked digest; a moved tag or a squash replaces layers",
             cause=_CAUSE,
         )
+    if layer.proof is Proof.DESCRIPTOR:
+        _judge_descriptor(layer, evidence, findings)
     actual = layer.computed_diff_id or layer.locked_diff_id
     if layer.claimed_diff_id != actual:
         findings.fail(
@@ -119,11 +124,54 @@ def _judge_layer(layer: BaseLayer, evidence: Evidence, findings: Findings) -> No
         )
 
 
+def _judge_descriptor(layer: BaseLayer, evidence: Evidence, findings: Findings) -> None:
+    """Compare all of a base layer's descriptor: its digest alone does not say what is pulled."""
+    image, lock = evidence.image.manifest, evidence.lock.manifest
+    if image is None or lock is None:
+        return
+    locked, found = lock.layers[layer.number - 1], image.layers[layer.number - 1]
+    sides = {
+        "size": (locked.size, found.size),
+        # Docker's and OCI's words for one compression are one
+        "compression": (layer_compression(locked.media_type), layer_compression(found.media_type)),
+        # where a runtime may fetch the bytes instead
+        "urls": (" ".join(locked.urls or ()) or "none", " ".join(found.urls or ()) or "none"),
+    }
+    for name, (before, after) in sides.items():
+        if before != after:
+            findings.fail(
+                f"descriptor-{name}",
+                f"base layer {layer.number}",
+                f"the image's descriptor of a base layer has another {name} than the base's",
+                locked=before,
+                found=after,
+                place=evidence.place("", layer.number),
+                cause=_CAUSE,
+            )
+    for name in sorted({*(locked.annotations or {}), *(found.annotations or {})}):
+        before = (locked.annotations or {}).get(name, "none")
+        after = (found.annotations or {}).get(name, "none")
+        if before == after:
+            continue
+        # stargz-snapshotter, zstd:chunked and overlaybd mount a layer by what these lead to
+        lazy = _LAZY.search(name) is not None and after != "none"
+        findings.weigh(
+            "descriptor-annotation",
+            f"base layer {layer.number}: {name}",
+            "a base layer has another annotation than the base's"
+            + (", which lazy pullers obey instead of the layer's own bytes" if lazy else ""),
+            locked=before,
+            found=after,
+            place=evidence.place("", layer.number),
+            because="" if lazy else "no runtime obeys it",
+        )
+
+
 CHECK = Check(
     id="base.digest",
     question="do recipe, lock and image agree on the base, and are its layers the image's first",
     why="a base that is another than the tested one carries other pins, whatever its name says",
     fix="build from the locked digest, or lock the new base on purpose",
     judge=_judge,
-    revision=1,
+    revision=2,
 )

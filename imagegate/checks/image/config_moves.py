@@ -15,6 +15,7 @@ from imagegate.checks.image.evidence import (
     command_of,
     command_words,
 )
+from imagegate.foreign.credentials import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -215,8 +216,8 @@ def _text(value: str | tuple[str, ...] | None) -> str:
 
 def _judge_command_environment(evidence: Evidence, findings: Findings) -> None:
     """Look for watched variables that the command itself sets, past the config's Env."""
-    before = set(command_words(command_of(evidence.base_settings)))
-    for word in command_words(command_of(evidence.settings)):
+    before = set(command_words(map(redact, command_of(evidence.base_settings))))
+    for word in command_words(map(redact, command_of(evidence.settings))):
         name, equals, value = word.partition("=")
         silenced = SILENCING.get(name) if value else None
         if not equals or word in before or not (silenced or _is_watched(name)):

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from imagegate.catalog.freeze import freeze
 from imagegate.checks.check import Check, Findings
 from imagegate.checks.image.evidence import Evidence, key_of
-from imagegate.checks.image.native_loaded import nccl_choice
+from imagegate.checks.image.native_choices import nccl_choice
 
 if TYPE_CHECKING:
     from imagegate.checks.image.evidence import Observation

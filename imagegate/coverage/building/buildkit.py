@@ -11,12 +11,14 @@ from imagegate.coverage.building.builder import Builder
 from imagegate.coverage.building.placing import BuildFailureError, Source
 from imagegate.coverage.reading.frontend import BUILDKIT_20_FRONTEND, BUILDKIT_FRONTEND
 from imagegate.coverage.sending.transfer import TransferError, narrow
+from imagegate.coverage.tree import walk
 
 if TYPE_CHECKING:
     from imagegate.coverage.building.builder import Opening
     from imagegate.coverage.building.placing import Job
     from imagegate.coverage.tree import Node
 
+_LOST = re.compile("[\ud800-\udfff]")
 _SYNTAX = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::(?P<tag>[\w.-]+))?(?:@.*)?")
 _SINCE = {"chmod": (1, 2), "link": (1, 4), "exclude": (1, 19), "parents": (1, 20)}
 _LABS = (1, 7)
@@ -68,6 +70,10 @@ class BuildKit(Builder):
             sent = narrow(request.rules.send(root), root, request.named(), self.client.algorithm)
         except TransferError as refused:
             raise BuildFailureError(str(refused)) from refused
+        if self.client.utf8_names:
+            lost = next((path for path, _ in walk(sent) if _LOST.search(path)), None)
+            if lost is not None:
+                raise BuildFailureError(f"the name of `{lost!a}` is not UTF-8: it cannot be sent")
         return Source(root=sent, context=request.filtered.context)
 
     def copy(self, job: Job, image: Node) -> None:

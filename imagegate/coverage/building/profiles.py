@@ -16,6 +16,7 @@ from imagegate.coverage.reading.frontend import (
     BUILDKIT_FRONTEND,
     CLASSIC_20_FRONTEND,
     CLASSIC_FRONTEND,
+    docker_frontend,
 )
 from imagegate.coverage.sending.client import COPIER, FSUTIL, FSUTIL_20, TAR, TAR_20
 from imagegate.errors import UsageError
@@ -69,15 +70,34 @@ PROFILES: dict[str, Builder] = {
 }
 
 
+_STORES = {"": False, "-containerd": True}
+
+DOCKER: dict[str, Builder] = {
+    f"docker-{major}{store}": BuildKit(
+        name=f"docker-{major}{store}",
+        title=f"BuildKit in Docker {major}"
+        + (" with containerd's image store" if containerd else " with a graph driver"),
+        # the opener judges on its own since BuildKit 0.13, names have to be UTF-8 since 0.17
+        client=replace(FSUTIL, opener_checks=major >= 26, utf8_names=major >= 28),
+        frontend=docker_frontend(major, containerd=containerd),
+    )
+    for major in range(23, 29)
+    for store, containerd in _STORES.items()
+}
+"""Docker 23 to 28 by version and image store; ``buildkit`` is what comes after them."""
+
+
 def find_profile(name: str) -> Builder:
     """Return the builder called `name`.
 
     Raises:
         UsageError: there is none.
     """
-    if name not in PROFILES:
-        raise UsageError(f"no builder `{name}`", hint=f"known builders: {', '.join(PROFILES)}")
-    return PROFILES[name]
+    known = PROFILES.get(name) or DOCKER.get(name)
+    if known is None:
+        listed = ", ".join([*PROFILES, *DOCKER])
+        raise UsageError(f"no builder `{name}`", hint=f"known builders: {listed}")
+    return known
 
 
 # docker 23 took BuildKit 0.10 in, podman 5 buildah 1.35

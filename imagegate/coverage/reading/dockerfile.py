@@ -109,18 +109,30 @@ class Dockerfile:
     syntax: str | None = None
 
 
-def parse_dockerfile(content: bytes, path: str, *, heredocs: bool = True) -> Dockerfile:
+def parse_dockerfile(
+    content: bytes,
+    path: str,
+    *,
+    heredocs: bool = True,
+    blank_heredocs: bool = False,
+    escape_alone: bool = False,
+) -> Dockerfile:
     """Parse a Dockerfile.
 
     Args:
         content: the file's bytes.
         path: its path, for messages.
         heredocs: the builder knows ``<<EOF``.
+        blank_heredocs: it knows ``<< EOF`` too, and so takes ``1 << 3`` for one.
+        escape_alone: ``# escape=`` is the only directive that it knows; any other line ends them.
 
     Raises:
         CoverageError: a line cannot be read; the message begins with ``path:line``.
     """
-    return _Parser(content, path, heredocs=heredocs).parse()
+    parser = _Parser(content, path, heredocs=heredocs)
+    parser.blank_heredocs = blank_heredocs
+    parser.escape_alone = escape_alone
+    return parser.parse()
 
 
 class _Parser:
@@ -132,6 +144,8 @@ class _Parser:
         self._path = path
         self._heredocs = heredocs
         self._at = 0
+        self.blank_heredocs = False
+        self.escape_alone = False
         self._directives: dict[str, str] = {}
         self._directives_done = False
         self.escape = "\\"
@@ -193,6 +207,9 @@ class _Parser:
             self._directives_done = True
             return
         key, value = found[1].lower(), found[2]
+        if self.escape_alone and key != "escape":
+            self._directives_done = True
+            return
         if key not in _DIRECTIVES:
             return
         if key in self._directives:
@@ -256,6 +273,8 @@ class _Parser:
             announced = expand(line, {}, raw=True).words
         except WordError:
             return ()
+        if self.blank_heredocs:
+            announced = _joined(announced)
         for word in announced:
             opened = parse_heredoc(word)
             if opened is None:
@@ -272,6 +291,17 @@ class _Parser:
                 content += (taken.lstrip("\t") if chomps else taken) + "\n"
             documents.append(Heredoc(name=name, content=content, expands=expands))
         return tuple(documents)
+
+
+def _joined(words: list[str]) -> list[str]:
+    """Join ``<<`` with the word behind it."""
+    joined: list[str] = []
+    for word in words:
+        if joined and re.fullmatch(r"[0-9]*<<-?", joined[-1]):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined
 
 
 def parse_heredoc(word: str) -> tuple[str, bool, bool] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from imagegate.coverage.reading.dockerfile import Dockerfile, parse_dockerfile
 from imagegate.coverage.reading.words import Dialect
 
 
@@ -31,6 +32,8 @@ class Frontend:
     Attributes:
         dialect: which forms of ``${name…}`` exist.
         heredocs: ``<<EOF`` is a heredoc and not a word.
+        blank_heredocs: ``<< EOF`` is a heredoc too.
+        escape_alone: ``# escape=`` is the only directive; any other line ends them.
         mounts: RUN takes ``--mount``.
         flags: flags of COPY and ADD that exist.
         plain_defaults: ``${x-d}``, ``${x+a}`` (no colon) exist.
@@ -74,6 +77,8 @@ class Frontend:
     arg_beats_env: bool
     args_inherited: bool
     mounts: bool = True
+    blank_heredocs: bool = False
+    escape_alone: bool = False
     bare_arg_unsets: bool = False
     platform_args: bool = True
     fixed_escape: bool = False
@@ -121,11 +126,13 @@ BUILDKIT_FRONTEND = Frontend(
     args_inherited=True,
     flags_first=True,
     refuses_climbing_members=True,
+    blank_heredocs=True,
 )
 BUILDKIT_20_FRONTEND = replace(
     BUILDKIT_FRONTEND,
     dialect=Dialect.OLD,
     heredocs=False,
+    blank_heredocs=False,
     flags=_FLAGS_20 | {"chmod"},
     plain_defaults=False,
     dot_is_directory=False,
@@ -137,6 +144,7 @@ CLASSIC_FRONTEND = replace(
     flags=_FLAGS_20 | _ADD_ONLY | {"link", "exclude", "unpack"},
     without_effect=frozenset({"checksum", "exclude", "link", "unpack"}),
     mounts=False,
+    blank_heredocs=False,
     dot_is_directory=False,
     arg_beats_env=False,
     args_inherited=False,
@@ -170,6 +178,7 @@ BUILDAH_FRONTEND = replace(
     plain_defaults=False,
     arg_beats_env=False,
     fixed_escape=True,
+    escape_alone=True,
     keeps_escapes=True,
     lenient_json=True,
     refuses_climbing_members=False,
@@ -189,9 +198,45 @@ BUILDAH_128_FRONTEND = replace(
     BUILDAH_FRONTEND,
     dialect=Dialect.BUILDAH_OLD,
     heredocs=False,
+    blank_heredocs=False,
     flags=_FLAGS_20 | {"chmod"},
     dot_is_directory=False,
     args_inherited=False,
     target_numbers=StageNumbers.UNNAMED,
     first_target_wins=True,
 )
+
+
+def reads(frontend: Frontend, content: bytes, path: str) -> Dockerfile:
+    """Parse a Dockerfile as a builder's version reads it.
+
+    Raises:
+        CoverageError: a line cannot be read.
+    """
+    return parse_dockerfile(
+        content,
+        path,
+        blank_heredocs=frontend.blank_heredocs,
+        escape_alone=frontend.escape_alone,
+    )
+
+
+def docker_frontend(major: int, *, containerd: bool) -> Frontend:
+    """Return the frontend that Docker 23 to 28 brings along (BuildKit 0.10 to 0.25).
+
+    Args:
+        major: of the daemon.
+        containerd: it keeps images in containerd's store, which can merge layers (``--link``).
+    """
+    missing = {"parents"}
+    if major < 28:
+        missing |= {"exclude", "unpack"}
+    if major < 25:
+        missing |= {"checksum"}
+    return replace(
+        BUILDKIT_FRONTEND,
+        flags=BUILDKIT_FRONTEND.flags - missing,
+        dialect=Dialect.MODERN if major >= 26 else Dialect.OLD,
+        blank_heredocs=False,
+        merges_links=containerd,
+    )

@@ -47,6 +47,7 @@ class Client:
             the walk keeps can arrive with 0 bytes (BuildKit since 0.13).
         own_suffixes: endings of ignore files beside the Dockerfile, the first existing one wins.
         root_names: ignore files at the context's root, looked for when there is none beside it.
+        utf8_names: a file name that is not UTF-8 cannot be sent.
         skips_folders: a directory with an ignore file's name counts as none; otherwise it fails.
     """
 
@@ -57,6 +58,7 @@ class Client:
     own_suffixes: tuple[str, ...] = ()
     root_names: tuple[str, ...] = (".dockerignore",)
     skips_folders: bool = False
+    utf8_names: bool = False
 
     def ignore_files(self, dockerfile: str) -> tuple[str, ...]:
         """Return the ignore files that are looked for, the first existing one is read.
@@ -79,6 +81,7 @@ FSUTIL = Client(
     opener_checks=True,
     own_suffixes=(".dockerignore",),
     skips_folders=True,
+    utf8_names=True,
 )
 FSUTIL_20 = Client(
     reader=Reader.MOBY,

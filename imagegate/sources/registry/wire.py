@@ -20,6 +20,7 @@ from requests.auth import AuthBase
 from imagegate.errors import FetchError, ImageError
 from imagegate.oci.documents import DOCUMENT_LIMIT
 from imagegate.sources.registry.failures import unreachable
+from imagegate.sources.registry.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,22 +52,32 @@ class Traffic:
 class Body:
     """The body of an answer, as the bytes that were sent: no content encoding is undone."""
 
-    def __init__(self, response: requests.Response, traffic: Traffic, where: str) -> None:
+    def __init__(
+        self,
+        response: requests.Response,
+        traffic: Traffic,
+        where: str,
+        pace: Pace | None = None,
+    ) -> None:
         self._response = response
         self._traffic = traffic
         self._where = where
+        self._pace = pace or Pace(where)
 
     def read(self, size: int) -> bytes:
-        """Read up to `size` bytes; fewer only before the end or a failure.
+        """Read what there is, up to `size` bytes; none are the end.
 
         Raises:
             TransientError: the connection was cut or fell silent.
+            FetchError: the bytes come too slowly.
         """
+        since = self._pace.start()
         try:
-            content: bytes = self._response.raw.read(size, decode_content=False)
+            content: bytes = self._response.raw.read1(size, decode_content=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise unreachable(error, f"the answer of `{self._where}` was cut") from error
         self._traffic.add(received=len(content))
+        self._pace.received(len(content), since)
         return content
 
     def close(self) -> None:

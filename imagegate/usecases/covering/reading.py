@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.building.build import Build, FilteredContext
-from imagegate.coverage.reading.dockerfile import parse_dockerfile
+from imagegate.coverage.reading.frontend import reads
 from imagegate.coverage.sending.ignorefile import NO_IGNORE_FILE, IgnoreFile, read_ignore_file
 from imagegate.usecases.covering.assets import heads
 from imagegate.usecases.covering.contexts import ignore_bytes, label_of, read_bytes, read_context
@@ -81,7 +81,7 @@ def build_of(wanted: Wanted, builder: Builder, shelf: Shelf, texts: Texts) -> Bu
     """
     label, content = dockerfile_of(wanted, texts)
     return Build(
-        dockerfile=parse_dockerfile(content, label),
+        dockerfile=reads(builder.frontend, content, label),
         dockerfile_path=_in_context(wanted),
         builder=builder,
         main=FilteredContext(

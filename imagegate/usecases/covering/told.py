@@ -22,8 +22,12 @@ def render(answers: Sequence[Answer], format_: str) -> str:
     Args:
         answers: what can be said of each build.
         format_: ``text``, ``json``, ``github``, or one of the forms that every verdict has:
-            ``markdown``, ``sarif``, ``junit``.
+            ``markdown``, ``sarif``, ``junit``, or ``html``.
     """
+    if format_ == "html":
+        from imagegate.usecases.covering.page import render_page
+
+        return render_page([_verdict(answer) for answer in answers])
     own = {"text": _text, "json": _json, "github": _github}.get(format_)
     return own(answers) if own is not None else _generic(answers, Format(format_))
 
