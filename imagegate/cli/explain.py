@@ -9,6 +9,18 @@ import click
 from imagegate.cli.common import complete_check
 from imagegate.cli.manual import Command
 
+_WAIVER = """\
+A finding is accepted, exactly as it is, by a waiver in image.toml. `verify --details` prints the one
+of each finding, with its digest; fill in the reason and the last day:
+
+[[waivers]]
+check = "{code}"
+subject = "…"
+about = "sha256:…"
+reason = ""
+expires = 2026-12-31
+base = "sha256:…\""""
+
 
 @click.command(cls=Command)
 @click.argument("check", required=False, shell_complete=complete_check)
@@ -16,6 +28,7 @@ def command(check: str | None) -> int:
     """Say what CHECK asks, why it matters and what to do; without CHECK, list them all."""
     from imagegate.checks.index import EVERY, find
     from imagegate.errors import UsageError
+    from imagegate.verdict import NOT_WAIVABLE
 
     if check is None:
         for known in EVERY:
@@ -30,4 +43,7 @@ def command(check: str | None) -> int:
             hint=f"did you mean `{near[0]}`?" if near else "run `imagegate explain`",
         )
     click.echo(f"{found.id}\n\nasks   {found.question}?\nwhy    {found.why}\nfix    {found.fix}")
+    if found.id not in NOT_WAIVABLE:
+        code = check if "/" in check else f"{found.id}/…"
+        click.echo(f"\n{_WAIVER.format(code=code)}")
     return 0

@@ -6,8 +6,8 @@ itself. ``/opt/app/**`` covers the folder itself and everything below; ``/opt/ap
 folder or file of this name alone.
 
 A pattern is meant to name one thing. It begins with a folder that is written out, in the folders
-of the system with two; and what it covers by ``*`` never reaches a watched place nor a path of the
-base, which both have to be named in full.
+of the system with two; what it covers by ``*`` never reaches a watched place, which has to be named
+in full. A path of the base is never covered: what is accepted there is one content, by a waiver.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _pattern(value: str) -> str:
 
 
 class AllowEntry(_Section):
-    """One ``[[layer.allow]]``: paths that the added layers may bring, change or hide unexplained.
+    """One ``[[layer.allow]]``: paths that the added layers may bring though nothing explains them.
 
     Attributes:
         pattern: which paths; see :mod:`imagegate.recipe.patterns` for the whole language.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from imagegate.foreign import visible
 from imagegate.report.folding import fold
 from imagegate.report.text import hanging
+from imagegate.report.waiver import waiver_of
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield "|---|---|---|---|---|"
         yield from map(_fold_row, folds)
         yield ""
+    waivable = [one.lead for one in folds if one.lead.about is not None][:_NOTES_SHOWN]
+    if waivable and verdict.waivable_on:
+        yield from _folded_away("waivers, to paste with a reason", _waivers(verdict, waivable))
     others = [f for f in verdict.findings if f.severity is not Severity.FAIL]
     yield from _folded_away(f"{len(verdict.reports)} checks", _check_rows(verdict))
     if others:
@@ -78,6 +82,14 @@ def _other_rows(findings: list[Finding]) -> Iterator[str]:
     for code, count in seen.items():
         if count > _NOTES_SHOWN:
             yield f"| {count - _NOTES_SHOWN} more {_code(code)} | | | | |"
+
+
+def _waivers(verdict: Verdict, findings: list[Finding]) -> Iterator[str]:
+    """Write a waiver for each cause; a line of TOML's strings never begins with the fence."""
+    yield "```toml"
+    for finding in findings:
+        yield from waiver_of(finding, verdict.waivable_on)
+    yield "```"
 
 
 def _fold_row(one: Fold) -> str:

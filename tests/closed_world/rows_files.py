@@ -19,6 +19,11 @@ PROGRAM = File(b"#!/bin/sh\n", mode=0o755)
 APP: dict[str, Content] = {"opt/app/main.py": "print()\n", "opt/app/data/a.bin": "a"}
 
 
+APP_USER: dict[str, Content] = {
+    "etc/passwd": PASSWD + "app:x:1000:1000::/home/app:/bin/sh\n",
+    "etc/group": GROUP + "app:x:1000:\n",
+}
+APP_SHADOW = (SHADOW + "app:!:20500:0:99999:7:::\n").encode()
 WHEEL_INFO = f"{SITE}/x-1.dist-info"
 WHEEL = dist("x", "1", files={"x/__init__.py": "# x\n"})
 LOCKED = {"x==1": WHEEL}
@@ -110,8 +115,31 @@ ROWS = (
         failing=1,
     ),
     Row(
-        name="a path of the base that the recipe names in full may change",
+        name="a path of the base, though the recipe names it in full: one content is a waiver's",
         case=on_base({"etc/nsswitch.conf": "passwd: x\n"}, recipe=allow("/etc/nsswitch.conf")),
+        fails=("files.moves/overwritten",),
+        notes=("files.explained/allow-unused",),
+        failing=1,
+    ),
+    Row(
+        name="a folder of the base repeated without its sticky bit",
+        case=on_base({"tmp": Directory(mode=0o755)}),
+        fails=("files.moves/attributes",),
+        failing=1,
+        control=on_base({"tmp": Directory(mode=0o1777)}),
+    ),
+    Row(
+        name="a declared user, and the passwords readable for all",
+        case=on_base(
+            {**APP_USER, "etc/shadow": File(APP_SHADOW, mode=0o644)},
+            recipe='[config]\nusers = [{ name = "app", uid = 1000 }]\n',
+        ),
+        fails=("files.moves/attributes",),
+        failing=1,
+        control=on_base(
+            {**APP_USER, "etc/shadow": File(APP_SHADOW, mode=0o640)},
+            recipe='[config]\nusers = [{ name = "app", uid = 1000 }]\n',
+        ),
     ),
     Row(
         name="a pattern that explains nothing is said",

@@ -24,9 +24,12 @@ from imagegate.errors import ImagegateError
 from imagegate.lock.blocks import decode_index, encode_index
 from imagegate.oci.documents import ContainerConfig, ImageConfig, Index, Manifest, parse_document
 from imagegate.oci.layer import LayerBlob, read_layer
+from imagegate.oci.strictjson import read_json
 from imagegate.oci.tar import scan_tar
+from imagegate.oci.tarindex import locate_members
 from imagegate.recipe import parse_recipe
 from imagegate.rootfs import FileTree
+from imagegate.sources.members import require_one_reading
 from tests.elf import library
 from tests.images import Link, compress, tar
 from tests.judging import SITE
@@ -165,7 +168,22 @@ _CONFIG = json.dumps(
 ).encode()
 _GIT = b'[remote "origin"]\n\turl = https://example.org/x.git\n'
 
+
+def _archive(content: bytes) -> None:
+    """Take the members of an archive apart; what two loaders take differently is refused."""
+    require_one_reading(locate_members(io.BytesIO(content), len(content)))
+
+
+def _json(content: bytes) -> None:
+    value = read_json(content, "it")
+    json.dumps(value, ensure_ascii=False).encode()
+
+
 TARGETS = {
+    "archive": Target(
+        _archive, (tar({"manifest.json": b"[]", "a/layer.tar": Link("../manifest.json")}),)
+    ),
+    "json": Target(_json, (_MANIFEST, b'{"a": ["\\ud83d\\ude00", 1e3, -0]}')),
     "tar": Target(_apply, (_TAR, _TAR[:1536])),
     "layer": Target(_layer, tuple(compress(_TAR, how) for how in ("plain", "gzip", "zstd"))),
     "elf": Target(

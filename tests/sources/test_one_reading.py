@@ -1,8 +1,8 @@
 """Archives and documents that loaders in use take differently are refused, whatever they hold.
 
-Tried with docker 20.10, podman and skopeo: docker unpacks and reads files, skopeo looks names up
+How docker 20.10, podman and skopeo read them: docker unpacks and reads files, skopeo looks names up
 in the stream, podman takes ``index.json`` before ``manifest.json``; all match JSON names whatever
-their case (Go's encoding/json). ``tests/engines/test_archives.py`` asks them.
+their case (Go's encoding/json).
 """
 
 from __future__ import annotations

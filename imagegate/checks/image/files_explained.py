@@ -39,7 +39,7 @@ def _judge(evidence: Evidence) -> CheckReport:
                 "allow-unused",
                 entry.pattern,
                 "a pattern of `[[layer.allow]]` explains nothing: no added path needs it",
-                hint="take it out; a watched place and a path of the base have to be named in full",
+                hint="take it out; a watched place has to be named in full, and a path of the base needs a waiver",
             )
     counts = tuple(count_explanations(explained))
     return findings.report(

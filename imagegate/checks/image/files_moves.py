@@ -192,6 +192,7 @@ def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) ->
     lost = before.mode & ~after.mode & _READ_OR_RUN
     gained = after.mode & ~before.mode & _WRITE_OF_OTHERS
     moved = (before.uid, before.gid) != (after.uid, after.gid)
+    again = before.kind is Kind.DIRECTORY and not (lost or gained or moved)
     shown = (
         before.kind is Kind.FILE
         and after.mode & ~before.mode & _READ_OF_OTHERS
@@ -203,6 +204,7 @@ def _judge_attributes(change: Change, evidence: Evidence, findings: Findings) ->
         *(["it lost the permission to be read or run"] if lost else []),
         *(["others may write to it"] if gained else []),
         *(["it belongs to somebody else"] if moved else []),
+        *(["a folder that is there again has to be the base's"] if again else []),
     ]
     findings.weigh(
         "attributes",
