@@ -12,7 +12,7 @@ from imagegate.usecases.build import BuildOutcome, build_recipe
 from imagegate.usecases.lock import lock_recipe
 from imagegate.workspace import Workspace
 from tests.calls import calling
-from tests.images import BuiltImage, Content, ImageBuilder, write_layout
+from tests.images import BuiltImage, Content, ImageBuilder, Link, write_layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,10 @@ def _recorded(content: bytes) -> str:
 def base_image() -> BuiltImage:
     """A base in small: torch, NCCL in a wheel, a variable that claims NCCL's version."""
     builder = ImageBuilder(config={"Env": ["NCCL_VERSION=2.30.7", "PATH=/usr/bin"]})
-    builder.layer({"usr/bin/python3.12": b"interpreter"}, "RUN apt-get install python3")
+    builder.layer(
+        {"usr/bin/python3.12": b"interpreter", "usr/bin/python3": Link("python3.12")},
+        "RUN apt-get install python3",
+    )
     nccl = b"\x7fELF" + b"\0" * 80 + b"NCCL version 2.30.7+cuda13.3\0"
     builder.layer(
         {

@@ -71,7 +71,7 @@ def earlyoom_thresholds(arguments: Sequence[str], memory: Memory) -> Thresholds:
     """Read earlyoom's arguments as the program does; sizes in KiB become percent of the totals."""
     given = _Given()
     try:
-        _read_arguments(list(arguments), given)
+        _read_arguments(list(arguments), given, memory)
         term, kill = given.percent or (10.0, 5.0)
         if given.kib is not None:
             in_percent = tuple(100 * value / memory.total for value in given.kib)
@@ -80,12 +80,9 @@ def earlyoom_thresholds(arguments: Sequence[str], memory: Memory) -> Thresholds:
             kill = min(kill, in_percent[1]) if given.percent else in_percent[1]
         swap_term, swap_kill = given.swap_percent or (10.0, 5.0)
         if given.swap_kib is not None:
-            if memory.swap_total == 0:
-                given.notes.append("-S is ignored: there is no swap")
-            else:
-                of_swap = tuple(100 * value / memory.swap_total for value in given.swap_kib)
-                swap_term = min(swap_term, of_swap[0]) if given.swap_percent else of_swap[0]
-                swap_kill = min(swap_kill, of_swap[1]) if given.swap_percent else of_swap[1]
+            of_swap = tuple(100 * value / memory.swap_total for value in given.swap_kib)
+            swap_term = min(swap_term, of_swap[0]) if given.swap_percent else of_swap[0]
+            swap_kill = min(swap_kill, of_swap[1]) if given.swap_percent else of_swap[1]
     except _BadArgumentError as error:
         return Thresholds(error=str(error))
     return Thresholds(
@@ -100,7 +97,7 @@ def earlyoom_thresholds(arguments: Sequence[str], memory: Memory) -> Thresholds:
     )
 
 
-def _read_arguments(words: list[str], given: _Given) -> None:
+def _read_arguments(words: list[str], given: _Given, memory: Memory) -> None:
     """Follow ``getopt_long``: short options may have their value attached."""
     while words:
         word = words.pop(0)
@@ -117,10 +114,10 @@ def _read_arguments(words: list[str], given: _Given) -> None:
             continue
         if not word.startswith("-") or word == "-":
             raise _BadArgumentError(f"extra argument `{word}`")
-        _read_short(word[1:], words, given)
+        _read_short(word[1:], words, given, memory)
 
 
-def _read_short(letters: str, words: list[str], given: _Given) -> None:
+def _read_short(letters: str, words: list[str], given: _Given, memory: Memory) -> None:
     while letters:
         letter, letters = letters[0], letters[1:]
         if letter not in _SHORT_WITH_VALUE or letter == "n":
@@ -134,9 +131,10 @@ def _read_short(letters: str, words: list[str], given: _Given) -> None:
         elif letter == "s":
             given.swap_percent = _pair(value, 100, given)
         elif letter == "M":
-            given.kib = _pair(value, float("inf"), given)
+            given.kib = _pair(value, memory.total, given)
         elif letter == "S":
-            given.swap_kib = _pair(value, float("inf"), given)
+            # without swap the limit is 0, and any value is too much
+            given.swap_kib = _pair(value, memory.swap_total, given)
 
 
 def _missing(name: str) -> str:

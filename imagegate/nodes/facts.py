@@ -653,9 +653,9 @@ def weight_facts(host, path, full=False):
     return found
 
 
-def fault(found, what, file, **more):
+def fault(checkpoint, what, file, **more):
     """Add a fault of a checkpoint."""
-    found["faults"].append({"what": what, "file": file, **more})
+    checkpoint["faults"].append({"what": what, "file": file, **more})
 
 
 def snapshot(here, found):

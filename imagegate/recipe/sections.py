@@ -272,6 +272,19 @@ def _lines(
         yield from ((f"{section}.{name}", word) for word in words)
 
 
+def _texts(where: str, value: object) -> Iterator[tuple[str, str]]:
+    """Write every text of a section, and every list of words as the command that it makes."""
+    if isinstance(value, str):
+        yield where, f"{where.rpartition('.')[2]}={value}"
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _texts(f"{where}.{name}", one)
+    elif isinstance(value, list | tuple):
+        yield where, " ".join(one for one in value if isinstance(one, str))
+        for one in value:
+            yield from _texts(where, one)
+
+
 class DeniedEntry(_Section):
     """One ``[[denied]]``: versions that must not be in the image.
 
@@ -358,6 +371,16 @@ class ImageToml(_Section):
     toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
     serve: ServeSection | None = None
     waivers: Annotated[tuple[WaiverEntry, ...], BeforeValidator(_named_exactly)] = ()
+
+    @model_validator(mode="after")
+    def _no_secrets_in_arguments(self) -> Self:
+        for where, text in _texts("serve", self.serve.model_dump() if self.serve else None):
+            for credential in find_credentials(text):
+                raise ValueError(
+                    f"`{where}` holds {credential.what}; what is served is committed and read by "
+                    "many: name the variable under `[profile] secrets`, and let the launcher set it"
+                )
+        return self
 
     @model_validator(mode="after")
     def _measured_pins(self) -> Self:

@@ -170,6 +170,7 @@ def evidence_of(
         section=plan.section,
         nodes=tuple(nodes),
         problems=plan.problems,
+        program=plan.program,
         utilization=float(share) if isinstance(share, int | float) else None,
         kv_bytes=float(kv) if isinstance(kv, int | float) else None,
         tensor_parallel=(split if isinstance(split, int) else 1)

@@ -27,6 +27,7 @@ from imagegate.oci.platform import Platform
 from imagegate.oci.reference import Reference
 from imagegate.reading.options import options_of_wheels
 from imagegate.recipe import parse_recipe
+from imagegate.recipe.fits import require_fit
 from imagegate.report.lockdiff import Difference, compare_locks
 from imagegate.resolver.resolve import Question, resolve
 from imagegate.resolver.target import Target
@@ -117,6 +118,7 @@ def lock_recipe(
         if obtained.image != state.recipe.base:
             rewritten = str(obtained.image)
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
+        require_fit(state.recipe, obtained.lock.document.facts, obtained.lock.files)
     parts = _complete(call, state, obtained)
     return _write(
         call, parts, obtained, rewritten=rewritten, how=obtained.how if obtained else "scratch"

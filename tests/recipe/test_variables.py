@@ -114,6 +114,28 @@ def test_a_secrets_value_is_refused_and_not_repeated(kind: str, where: str) -> N
     assert value.rpartition(":")[2].partition("@")[0] not in caught.value.message
 
 
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("form", ["option", "joined option", "variable"])
+def test_a_secrets_value_is_refused_in_serving_arguments(kind: str, form: str) -> None:
+    name, value = SECRETS[kind]
+    words = {
+        "option": ["--api-key", value],
+        "joined option": [f"--api-key={value}"],
+        "variable": [f"{name}={value}"],
+    }
+    document = {**RECIPE, "serve": {"model": "/models/x", "arguments": words[form]}}
+    with pytest.raises(RecipeError) as caught:
+        parse(document)
+    assert "`serve.arguments` holds" in caught.value.message
+    assert value not in caught.value.message
+
+
+def test_serving_arguments_that_only_sound_like_secrets_are_free() -> None:
+    arguments = ["--max-num-batched-tokens", "8192", "--tokenizer", "deepseek-ai/DeepSeek-R1"]
+    document = {**RECIPE, "serve": {"model": "/models/x", "arguments": arguments}}
+    assert parse(document).document.serve is not None
+
+
 def test_a_secret_is_a_name_that_the_launcher_sets() -> None:
     recipe = parse(with_profile(env={"A": "1"}, secrets=["HF_TOKEN", "NGC_API_KEY"]))
     lines = published(MEASURED, recipe.declared_over(None))

@@ -182,7 +182,9 @@ def _judge_fields(evidence: Evidence, findings: Findings) -> list[str]:
         compared.append(f"{name}: locked={wanted or 'nothing'} found={found or 'nothing'}")
         # a new entrypoint resets the command (config.md; Dockerfile reference, "ENTRYPOINT")
         reset = field == "cmd" and section.entrypoint is not None and declared is None and not found
-        if wanted != found and not reset:
+        # an account that nobody declared is `users.declared`'s finding; to run as it is no second
+        told = field == "user" and _is_undeclared_account(evidence, found)
+        if wanted != found and not reset and not told:
             if field == "user" and section.user is None and _is_undeclared(found, evidence):
                 compared.append(f"{name}: `{found}` is refused by `users.declared`")
                 continue
@@ -205,6 +207,12 @@ def _is_undeclared(user: str, evidence: Evidence) -> bool:
         name in (account.name, account.uid) and not account.declared
         for account in evidence.explained.accounts.users
     )
+
+
+def _is_undeclared_account(evidence: Evidence, user: str) -> bool:
+    name = user.partition(":")[0]
+    accounts = evidence.explained.accounts.users
+    return any(one.name == name and not one.declared for one in accounts)
 
 
 def _text(value: str | tuple[str, ...] | None) -> str:

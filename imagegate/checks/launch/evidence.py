@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from imagegate.launch.facts import ContainerFacts, KillerFacts, NodeFacts
     from imagegate.recipe.serve import ServeSection
     from imagegate.serving.judge import Problem
+    from imagegate.serving.table import Program
 
 # the second half of the code of a finding that says: could not be judged
 UNSEEN = "unseen"
@@ -96,6 +97,7 @@ class LaunchEvidence:
         precompiling: whether this is about the phase without a model.
         measured: what a good start of this digest took, by node; empty where none was stored.
         ray: what the probe of a Ray cluster saw; ``None`` where none was asked for.
+        program: the table of the program that serves; ``None`` where none is known.
     """
 
     profile: str
@@ -110,6 +112,7 @@ class LaunchEvidence:
     precompiling: bool = False
     measured: Mapping[str, Measured] = ()  # type: ignore[assignment]
     ray: tuple[RayNode, ...] | None = None
+    program: Program | None = None
 
     @property
     def digest(self) -> str:

@@ -58,6 +58,8 @@ def _judge(evidence: LaunchEvidence) -> CheckReport:
                 f"{node.name}: {entry.path}: {found.bytes} B, {found.tensors} tensors{read}"
             )
         _equal(entry.path, held, findings)
+        for one in list(held.values())[:1]:
+            _model(evidence, one, findings)
     _by_name(evidence, findings)
     return findings.report(
         compared,
@@ -96,6 +98,32 @@ def _equal(path: str, held: dict[str, WeightFacts], findings: Findings) -> None:
                   locked=f"{names[0]}: {digests[names[0]]}",
                   found=", ".join(f"{n}: {d}" for n, d in digests.items() if d != digests[names[0]]),
                   hint="equal names of a revision are not equal content: copy one node's folder")  # fmt: skip
+
+
+def _model(evidence: LaunchEvidence, weights: WeightFacts, findings: Findings) -> None:
+    """Compare architecture and quantisation with what the image's program registers."""
+    program, model = evidence.program, weights.model
+    if program is None or model is None:
+        return
+    known = program.lists.get("architectures")
+    for name in model.architectures if known is not None else ():
+        if known is None or name in known:
+            continue
+        if name in program.removed:
+            findings.fail("architecture-removed", f"{weights.path}: {name}",
+                          f"support ended: {program.removed[name]} had it last",
+                          locked="an architecture of the image's registry", found=name)  # fmt: skip
+        else:
+            more = "; `auto_map` brings its own code" if model.auto_map else ""
+            findings.note("architecture", f"{weights.path}: {name}",
+                          f"the image's registry has no such architecture{more}: a plugin or the "
+                          "Transformers fallback has to bring it",
+                          locked=f"one of {len(known)} architectures", found=name)  # fmt: skip
+    methods = program.lists.get("quantization methods")
+    if methods is not None and model.quantization and model.quantization not in methods:
+        findings.fail("quantization", f"{weights.path}: {model.quantization}",
+                      "the image knows no such quantisation",
+                      locked=f"one of {', '.join(methods)}", found=model.quantization)  # fmt: skip
 
 
 def _by_name(evidence: LaunchEvidence, findings: Findings) -> None:

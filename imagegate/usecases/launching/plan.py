@@ -31,6 +31,7 @@ class Plan:
         variant: the variant's name, ``""`` for none.
         problems: what the image's options say of it; ``None`` where they are not known.
         parsed: what the arguments say; ``None`` likewise.
+        program: the table of the program that serves; ``None`` likewise.
     """
 
     profile: str
@@ -39,6 +40,7 @@ class Plan:
     variant: str
     problems: tuple[Problem, ...] | None
     parsed: Parsed | None
+    program: Program | None = None
 
 
 def profile_names(workspace: Workspace) -> list[str]:
@@ -90,6 +92,7 @@ def make_plan(
         variant=variant or "",
         problems=problems,
         parsed=parsed,
+        program=options.program(section.program) if options is not None else None,
     )
 
 
