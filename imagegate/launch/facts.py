@@ -39,6 +39,7 @@ class ZoneFacts(_Fact):
     low: int = 0
     high: int = 0
     reserve: int = 0
+    boost: int = 0
 
 
 class MemoryFacts(_Fact):

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """One zone: its managed pages, its watermarks, and what is kept for other zones."""
+    """One zone: its managed pages, its watermarks, and what is kept for other zones.
+
+    Attributes:
+        boost: what the kernel adds to the watermarks for a while after fragmentation; the figures
+            of ``/proc/zoneinfo`` have it in them.
+    """
 
     name: str
     managed: int
@@ -22,6 +27,7 @@ class Zone:
     low: int = 0
     high: int = 0
     reserve: int = 0
+    boost: int = 0
 
 
 def watermarks(
@@ -52,8 +58,11 @@ def watermarks(
 
 
 def reserved(zones: Sequence[Zone]) -> int:
-    """Return the pages that never count as available (``calculate_totalreserve_pages``)."""
-    return sum(min(zone.managed, zone.high + zone.reserve) for zone in zones)
+    """Return the pages that never count as available (``calculate_totalreserve_pages``).
+
+    They are computed when a sysctl changes, so a boost of the moment is not in them.
+    """
+    return sum(min(zone.managed, zone.high - zone.boost + zone.reserve) for zone in zones)
 
 
 def available_kib(
