@@ -66,6 +66,7 @@ BASE: dict[str, Content] = {
     "var/lib/dpkg/diversions": "",
     "var/lib/apt/lists/lock": File(b"", mode=0o640),
     "var/lib/apt/lists/deb.example_dists_sid_InRelease": "Origin: Debian\n",
+    "var/lib/apt/lists/auxfiles": Directory(),
     "var/cache/apt/pkgcache.bin": "cache",
     "var/log/dpkg.log": "2026-01-01 startup archives unpack\n",
     "etc/passwd": PASSWD,

@@ -155,6 +155,10 @@ ROWS = (
         ),
     ),
     Row(
+        name="honest: an empty folder of apt's lists removed, where the root is the working folder",
+        case=on_base({"var/lib/apt/lists/.wh.auxfiles": ""}),
+    ),
+    Row(
         name="honest: WORKDIR makes a folder",
         case=on_base(
             {"workspace": Directory()},

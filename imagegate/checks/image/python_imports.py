@@ -101,7 +101,7 @@ def _compare(
     for depth, part in enumerate(name, 1):
         old = find_module(evidence.base_tree, before, part, search.endings)
         new = find_module(evidence.tree, now, part, search.endings)
-        if old is None:
+        if old is None or (new is None and _holds_nothing(old, search, evidence)):
             return
         if new is None or new.path != old.path:
             _tell(".".join(name[:depth]), old, new, evidence, findings, told)
@@ -109,6 +109,18 @@ def _compare(
         if old.path:
             return  # inside a package `_judge_inside` compares
         before, now = old.folders, new.folders
+
+
+def _holds_nothing(module: Module, search: PythonSearch, evidence: Evidence) -> bool:
+    """Say whether a namespace package is a folder without a single module: nobody imports it.
+
+    Where `/` is the working folder, every folder of the base has such a name.
+    """
+    return not module.path and not any(
+        name_of(node.path, search.endings) is not None
+        for folder in module.folders
+        for node in evidence.base_tree.under(folder)
+    )
 
 
 def _tell(
