@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from imagegate.errors import AttestationError, LockError, ProfileError
+from imagegate.errors import AttestationError, LockError, ProfileError, UsageError
 from imagegate.localfiles import read_regular
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import OWN_LIMIT
@@ -89,6 +90,30 @@ def retire_profile(workspace: Workspace, name: str, *, at: datetime, by: str, wh
     return workspace.relative(store.retire(name, at=timestamp(at), by=by, why=why))
 
 
+def foreign_variables(workspace: Workspace, name: str) -> dict[str, str]:
+    """Name the variables of the workspace's other profiles, each empty.
+
+    So that nothing of one profile is left where another is read after it in the same shell. Names
+    that the launcher sets itself (`[profile] secrets`) are not emptied.
+
+    Args:
+        workspace: where the profiles and recipes are.
+        name: the profile that they are for.
+    """
+    found: set[str] = set()
+    store = ProfileStore(workspace.profiles())
+    for other in store.names():
+        if other != name:
+            # a profile that was edited by hand is told by `profile check`
+            with suppress(ProfileError):
+                found |= {key for key, value in store.current(other).env.items() if value}
+    for other in workspace.recipe_names():
+        if other != name:
+            with suppress(UsageError):
+                found |= workspace.recipe(other).document.profile.env.keys()
+    return dict.fromkeys(sorted(found), "")
+
+
 def check_profile(
     workspace: Workspace, name: str, *, engine: Engine | None
 ) -> tuple[ProfileFinding, ...]:
@@ -105,6 +130,7 @@ def check_profile(
     """
     state = show_profile(workspace, name)
     findings = [*_verdict(workspace, name, state), *_lock(workspace, name, state)]
+    findings += _others(workspace, name, state)
     if engine is not None:
         findings += _node(state, engine)
     return tuple(findings)
@@ -183,7 +209,8 @@ def _measured(measured: Measured, state: PublishedState) -> Iterator[ProfileFind
         )
     for variable in sorted(state.env.keys() - lines.keys()):
         reason = refusal(variable)
-        if reason is not None and variable != SECRETS:
+        # an empty line takes away what another profile set
+        if reason is not None and variable != SECRETS and state.env[variable]:
             yield ProfileFinding(
                 holds=False,
                 what=variable,
@@ -191,6 +218,21 @@ def _measured(measured: Measured, state: PublishedState) -> Iterator[ProfileFind
                 found=reason,
                 hint=again,
             )
+
+
+def _others(workspace: Workspace, name: str, state: PublishedState) -> Iterator[ProfileFinding]:
+    """Say which variables of other profiles this one would leave as they are."""
+    left = sorted(foreign_variables(workspace, name).keys() - state.env.keys())
+    if left:
+        yield ProfileFinding(
+            holds=False,
+            noted=True,
+            what="variables of other profiles",
+            expected="each named here, empty",
+            found=f"not named: {', '.join(left)}",
+            hint=f"read in one shell after another profile, these stay; `imagegate promote {name}` "
+            "names them",
+        )
 
 
 def _lock(workspace: Workspace, name: str, state: PublishedState) -> Iterator[ProfileFinding]:

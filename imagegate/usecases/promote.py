@@ -17,7 +17,7 @@ from imagegate.usecases.attest import Judgement, sign_verdict, timestamp
 from imagegate.usecases.attested import attested_verdict
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
-from imagegate.usecases.profile import measured_by
+from imagegate.usecases.profile import foreign_variables, measured_by
 from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
 from imagegate.usecases.verify import open_judged
 
@@ -162,7 +162,10 @@ def _publish(
     report = render_json(verdict)
     digest = str(Digest.of(report))
     published = PublishedState(
-        env=_environment(judgement, repository, verdict.image, digest),
+        env={
+            **foreign_variables(workspace, recipe.name),
+            **_environment(judgement, repository, verdict.image, digest),
+        },
         settings=dict(recipe.document.profile.settings),
         repository=repository,
         serve=recipe.document.serve,

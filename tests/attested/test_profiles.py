@@ -175,6 +175,48 @@ def test_the_folder_of_profiles_is_enough(
     assert run(["profile", "show", "served"]) == 0
 
 
+def test_profiles_name_each_others_variables_so_that_none_stays_in_a_shell(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = json.loads((root / "profiles/served.json").read_text())
+    history["profile"] = "other"
+    env = history["states"][0]["env"] | {"IMAGEGATE_PROFILE": "other", "ONLY_OTHERS": "1"}
+    history["states"][0]["env"] = env
+    (root / "profiles/other.json").write_text(json.dumps(history))
+    (root / "profiles/other.env").write_bytes(encode_env(env))
+    capsys.readouterr()
+    assert run(["profile", "check", "served", "-w", str(root)]) == 0
+    assert "not named: ONLY_OTHERS" in capsys.readouterr().out
+
+    assert run(["promote", "served", "-w", str(root)]) == 0
+    assert "ONLY_OTHERS=\n" in (root / "profiles/served.env").read_text()
+    capsys.readouterr()
+    assert run(["profile", "check", "served", "-w", str(root)]) == 0
+    assert "ONLY_OTHERS" not in capsys.readouterr().out
+    script = f". {root}/profiles/other.env; . {root}/profiles/served.env; echo [$ONLY_OTHERS]"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_rollback_is_as_sound_as_what_it_returns_to(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = (root / "profiles/served.env").read_text()
+    (root / "images/served/recipes/glm53/serve.yaml").write_text("tensor-parallel-size: 4\n")
+    for command in (
+        ["lock", "served", "--base", f"oci:{root / 'base'}"],
+        ["build", "served"],
+        ["promote", "served"],
+    ):
+        assert run([*command, "-w", str(root)]) == 0
+    assert (root / "profiles/served.env").read_text() != first
+    assert run(["promote", "served", "--rollback", "-w", str(root)]) == 0
+    assert (root / "profiles/served.env").read_text() == first
+    capsys.readouterr()
+    assert run(["profile", "check", "served", "-w", str(root)]) == 0
+    assert capsys.readouterr().out.count("note   ") == 1
+
+
 def test_a_retired_profile_is_gone_and_says_since_when(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
