@@ -604,7 +604,7 @@ def with_algorithm(identifier):
 
 def shown(name, value):
     """Return a variable's value, or its SHA-256 where the name looks like a secret's."""
-    if SECRET.search(name):
+    if value and SECRET.search(name):
         return "sha256:" + hashlib.sha256(value.encode()).hexdigest()
     return value
 

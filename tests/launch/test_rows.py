@@ -253,6 +253,23 @@ def with_containers(*containers: dict[str, Any], **more: Any) -> Any:
     return evidence(first, second, section=section(container={"name": "glm"}, **more))
 
 
+def test_secrets_that_the_profile_names_have_to_be_set() -> None:
+    env = {
+        "IMAGE_DIGEST": DIGEST,
+        "IMAGE_ID": "sha256:" + "cd" * 32,
+        "IMAGEGATE_SECRETS": "HF_TOKEN,API_KEY",
+    }
+    held = container(environment={"HF_TOKEN": "sha256:" + "0" * 64, "API_KEY": ""})
+    given = evidence(
+        host(engines=running(held)),
+        host("magnetar", engines=running(held)),
+        env=env,
+        section=section(container={"name": "glm"}),
+    )
+    assert fails(given, "containers") == ["secret-absent", "secret-absent"]
+    assert findings(given, "containers")[0].subject == "pulsar: API_KEY"
+
+
 CACHE = [{"path": "/cache/{digest}", "target": "/root/.cache"}]
 MOUNT = {"source": "/cache/" + "ab" * 32, "target": "/root/.cache"}
 

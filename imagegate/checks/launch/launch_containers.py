@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from imagegate.checks.check import Check, Findings
+from imagegate.recipe.variables import SECRETS
 
 if TYPE_CHECKING:
     from imagegate.checks.launch.evidence import LaunchEvidence
@@ -68,6 +69,16 @@ def _variables(
                           "the running container has another value than the profile",
                           locked=wanted, found=found,
                           hint="containers keep the values they were started with: start it again")  # fmt: skip
+    for name in filter(None, evidence.env.get(SECRETS, "").split(",")):
+        if not container.environment.get(name):
+            findings.fail(
+                "secret-absent",
+                f"{node.name}: {name}",
+                "the profile names a secret that the running container does not have",
+                locked=f"{name} is set",
+                found="not set",
+                hint="hand it over when the container starts; its value is never published",
+            )
 
 
 def _hashed(value: str) -> str:
