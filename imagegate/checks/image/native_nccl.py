@@ -30,7 +30,7 @@ def _judge(evidence: Evidence) -> CheckReport:
     _, now = both(evidence)
     compared = list(_judge_plugins(now, evidence, findings))
     return findings.report(
-        compared, nothing_because="" if compared else "the image names no plugin and has none"
+        compared, nothing_because="" if compared else "the image names no plugin and brings none"
     )
 
 
