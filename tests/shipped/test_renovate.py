@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CONFIG = Path(__file__).parents[2] / "renovate.json"
+CONFIG = Path(__file__).parents[2] / ".github/renovate.json"
 DIGEST = f"sha256:{'a' * 64}"
 
 
