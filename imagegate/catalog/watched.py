@@ -37,6 +37,18 @@ def _place(name: str, what: str, pattern: str, *marks: str) -> Place:
     return Place(name=name, what=what, pattern=re.compile(pattern), marks=marks)
 
 
+# variables whose value is a file or a folder that is loaded, compiled in or run because of them, by
+# the manuals of GCC ("Environment Variables"), NCCL, NVSHMEM, UCX, UCC, libfabric, OpenSSL
+# glibc and bash
+VARIABLES = re.compile(
+    r"CPATH|(?:C|CPLUS|OBJC)_INCLUDE_PATH"
+    r"|LIBRARY_PATH|COMPILER_PATH|GCC_EXEC_PREFIX"
+    r"|NCCL_(?:NET|TUNER|PROFILER|ENV|GIN|RMA)_PLUGIN|NCCL_(?:CONF|TOPO|GRAPH)_FILE"
+    r"|NVSHMEM_\w*(?:PLUGIN|PATH|LIB)\w*|UCX_MODULE_DIR|UCC_COMPONENT_PATH|NIXL_PLUGIN_DIR"
+    r"|FI_PROVIDER_PATH|OPENSSL_(?:CONF|MODULES|ENGINES)|GCONV_PATH|LOCPATH|NLSPATH"
+    r"|LD_(?:PRELOAD|AUDIT)|BASH_ENV|ENV|PYTHONSTARTUP|VLLM_TUNED_CONFIG_FOLDER"
+)
+
 # a library that is loaded because of its name: nothing that is linked needs it
 PLUGINS = (
     _place(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from tests.closed_world.debian import LIB, STDLIB
+from tests.closed_world.debian import CONFIG, LIB, STATUS, STDLIB, package, stanza
 from tests.closed_world.rows import Row, on_base, with_base
 from tests.closed_world.rows_files import allow
 from tests.elf import library
@@ -346,6 +346,64 @@ ROWS = (
         name="16 a pattern does not reach a cache",
         case=on_base({"opt/x/.triton/cache/A/k.cubin": b"x"}, recipe=named("opt/x/**")),
         fails=("files.explained/unexplained",),
+    ),
+    # --- what a variable names decides as much as a name that is known (gcc(1), ld.so(8), NCCL)
+    *(
+        Row(
+            name=f"14 {variable} names a file that a pattern explains",
+            case=on_base(
+                {path: ELF},
+                config={"Env": [*CONFIG["Env"], f"{variable}={value}"]},
+                recipe=f'[config.env]\n{variable} = "{value}"\n{named("opt/i/**")}',
+            ),
+            fails=(code,),
+            control=on_base({path: ELF}, recipe=named("opt/i/**")),
+        )
+        for variable, value, path, code in (
+            ("CPATH", "/opt/i", "opt/i/cuda_fp16.h", "native.plugins/named-by-variable"),
+            (
+                "CPLUS_INCLUDE_PATH",
+                "/x:/opt/i/",
+                "opt/i/cub/cub.h",
+                "native.plugins/named-by-variable",
+            ),
+            (
+                "NCCL_NET_PLUGIN",
+                "/opt/i/any.so",
+                "opt/i/any.so",
+                "native.plugins/named-by-variable",
+            ),
+            ("OPENSSL_CONF", "/opt/i/o.txt", "opt/i/o.txt", "native.plugins/named-by-variable"),
+            ("BASH_ENV", "/opt/i/rc", "opt/i/rc", "native.plugins/named-by-variable"),
+            ("LD_PRELOAD", "/opt/i/any.so", "opt/i/any.so", "native.needs/preload-moved"),
+            ("LD_AUDIT", "/opt/i/any.so", "opt/i/any.so", "native.needs/preload-moved"),
+        )
+    ),
+    Row(
+        name="14 a variable names a file that the recipe names in full",
+        case=on_base(
+            {"opt/i/any.so": ELF},
+            config={"Env": [*CONFIG["Env"], "NCCL_NET_PLUGIN=/opt/i/any.so"]},
+            recipe=f'[config.env]\nNCCL_NET_PLUGIN = "/opt/i/any.so"\n{named("opt/i/any.so")}',
+        ),
+    ),
+    Row(
+        name="12 a plugin out of a declared Debian package",
+        case=on_base(
+            {
+                **package("net", {"usr/lib/libnccl-net.so": ELF}),
+                "var/lib/dpkg/status": STATUS + stanza("net", "1"),
+            },
+            recipe='[layer.debian]\npackages = ["net=1"]\n',
+        ),
+        fails=("native.plugins/nccl-plugin",),
+        control=on_base(
+            {
+                **package("net", {"usr/lib/libnccl-net.so": ELF}),
+                "var/lib/dpkg/status": STATUS + stanza("net", "1"),
+            },
+            recipe=f'[layer.debian]\npackages = ["net=1"]\n{named("usr/lib/libnccl-net.so")}',
+        ),
     ),
     # --- row 22: launchers
     Row(

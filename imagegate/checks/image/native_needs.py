@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from imagegate.verdict import CheckReport
 
 _LOADER_ENVIRONMENT = ("LD_LIBRARY_PATH", "LD_PRELOAD")
+_LOADED_INTO_ALL = ("LD_PRELOAD", "LD_AUDIT")
 
 
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("native.needs")
     return findings.report(
-        [*_judge_needs(evidence, findings), *_judge_loader_files(evidence, findings)]
+        [
+            *_judge_needs(evidence, findings),
+            *_judge_loader_files(evidence, findings),
+            *_judge_preloads(evidence, findings),
+        ]
     )
 
 
@@ -120,12 +125,30 @@ def _judge_loader_files(evidence: Evidence, findings: Findings) -> Iterator[str]
         )
 
 
+def _judge_preloads(evidence: Evidence, findings: Findings) -> Iterator[str]:
+    """Compare what the environment has loaded into every program, whoever declares it (ld.so(8))."""
+    for name in _LOADED_INTO_ALL:
+        before = evidence.base_settings.environment.get(name, "")
+        now = evidence.settings.environment.get(name, "")
+        if before or now:
+            yield f"loader: {name}: {now or 'nothing'}"
+        if now and now != before:
+            findings.fail(
+                "preload-moved",
+                name,
+                "the environment loads another library into every program than in the base",
+                locked=before or "nothing",
+                found=now,
+                hint="link the one program that needs it against it, or set the variable there",
+            )
+
+
 CHECK = Check(
     id="native.needs",
     question="does each library of the base find what it needs where it found it",
     why="a library of the same name in a folder that is searched earlier is loaded by everything",
     fix="find the step in the message; libraries come with the base, not with the layer",
     judge=_judge,
-    revision=1,
+    revision=2,
     rests_on=ON_THE_BASE,
 )

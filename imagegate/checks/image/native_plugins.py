@@ -12,6 +12,6 @@ CHECK = Check(
     why="NCCL, UCX, NVSHMEM and others load plugins by name; a file of that name is enough",
     fix="keep it out of the layer, or name it in full under `[[layer.allow]]` with a reason",
     judge=judge_plugins,
-    revision=1,
+    revision=2,
     rests_on=ON_THE_BASE,
 )
