@@ -16,16 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from imagegate.catalog import CATALOGS, REVISION as CATALOG_DIGEST
 from imagegate.errors import LockError
 from imagegate.facts import Facts
-from imagegate.lock.blocks import BlockIndex, encode_index
+from imagegate.lock.blocks import BlockIndex
 from imagegate.lock.sealed import index_file, require_files, seal, text_file, unseal, validate
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import DigestField, ImageConfig, Manifest, parse_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from imagegate.lock.sealed import FileContent
-    from imagegate.rootfs import Node
 
 BASE = "base.json"
 FREEZE = "freeze.txt"
@@ -129,11 +128,6 @@ class BaseLock:
     def config(self) -> ImageConfig:
         """The base's config, parsed."""
         return parse_document(ImageConfig, self.config_bytes, "the locked config")
-
-
-def base_parts_files(nodes: Iterable[Node], owners: Mapping[str, str]) -> bytes:
-    """Write the base's paths with who claims each."""
-    return encode_index(nodes, owners)
 
 
 def encode_base(parts: BaseParts) -> dict[str, bytes]:

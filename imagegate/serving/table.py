@@ -62,11 +62,6 @@ class Option(_Entry):
     module: str = ""
 
     @property
-    def takes_value(self) -> bool:
-        """Whether at least one value has to follow."""
-        return self.action in ("store", "append", "custom") and self.nargs not in (0, "?", "*")
-
-    @property
     def takes_nothing(self) -> bool:
         """Whether no value may follow."""
         return self.action in (

@@ -1,6 +1,6 @@
 """Why each added, changed or hidden path is there: one explanation, or none.
 
-What nobody explains is a failing finding of ``files.moves``. An explanation says where a path
+What nobody explains is a failing finding of ``files.explained``. An explanation says where a path
 comes from; what it does there is judged all the same: a locked wheel's file may still shadow a
 module, a declared package's may still be loaded in the place of the base's.
 """

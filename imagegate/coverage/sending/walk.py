@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from imagegate.coverage.sending.client import Algorithm, Client
 from imagegate.coverage.sending.ignorefile import (
-    NO_IGNORE_FILE,
     IgnoreFile,
     broken_line,
     compile_rules,
@@ -373,11 +372,6 @@ class ContextFilter:
 
 
 _NOTHING: frozenset[int] = frozenset()
-
-
-def no_filter(client: Client) -> ContextFilter:
-    """Return the filter of a context without an ignore file."""
-    return ContextFilter(NO_IGNORE_FILE, client)
 
 
 def _without_trailing_glob(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -215,8 +214,3 @@ def _base_history(document: Mapping[str, Any], layers: int) -> list[dict[str, An
 def _merged_environment(base: Sequence[str], added: Mapping[str, str]) -> list[str]:
     kept = [entry for entry in base if entry.partition("=")[0] not in added]
     return [*kept, *(f"{name}={value}" for name, value in added.items())]
-
-
-def default_threads() -> int:
-    """Return how many threads compress where nobody says."""
-    return os.cpu_count() or 1
