@@ -11,6 +11,7 @@ from imagegate.cli.common import (
     complete_recipe,
     find_workspace,
     insecure_option,
+    tell,
     workspace_option,
     write_summary,
 )
@@ -58,11 +59,11 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
             click.echo(line)
     else:
         for drift in drifts:
-            click.echo(f"{drift.recipe}  {drift.base or 'scratch'}")
+            tell(f"{drift.recipe}  {drift.base or 'scratch'}")
             for question in drift.questions:
-                click.echo(f"  {question.asks:<7} {question.answer.value:<10} {question.detail}")
+                tell(f"  {question.asks:<7} {question.answer.value:<10} {question.detail}")
             if drift.adopt:
-                click.echo(f"  next    {drift.adopt}")
+                tell(f"  next    {drift.adopt}")
     if any(drift.has(Answer.DRIFTED) for drift in drifts):
         return 1
     return 3 if any(drift.has(Answer.UNKNOWN) for drift in drifts) else 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from imagegate.checks.coverage import CHECKS
 from imagegate.checks.coverage.covering import CoverageVerdict, Covering
 from imagegate.coverage.render import to_github, to_json, to_text
+from imagegate.foreign import shown
 from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _text(answers: Sequence[Answer]) -> str:
     parts = [
         to_text((answer.report,))
         if answer.report is not None
-        else "\n".join(_unjudged(answer)) + "\n"
+        else "".join(f"{shown(line)}\n" for line in _unjudged(answer))
         for answer in answers
     ]
     if len(answers) > 1:
@@ -117,6 +118,6 @@ def _github(answers: Sequence[Answer]) -> str:
     for answer in answers:
         if answer.error is not None:
             message = f"{answer.title}: not judged: {answer.error.message}"
-            escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+            escaped = shown(message).replace("%", "%25")
             lines.append(f"::error title=COPY coverage::{escaped}\n")
     return "".join(lines)
