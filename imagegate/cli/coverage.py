@@ -13,6 +13,7 @@ from imagegate.cli.common import tell, write_summary
 from imagegate.cli.manual import Command
 from imagegate.errors import UsageError
 from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -344,7 +345,7 @@ def _print_context(wanted: list[Wanted], format_: str) -> None:
             {"builder": builder, "path": sent.path, "state": sent.state, "by": sent.by}
             for builder, sent in listed
         ]
-        click.echo(json.dumps(rows, indent=2))
+        click.echo(json.dumps(redact_document(rows), indent=2))
         return
     several = len({name for one in wanted for name in one.builders}) > 1
     for builder, sent in listed:

@@ -16,6 +16,7 @@ from imagegate.cli.common import (
     write_summary,
 )
 from imagegate.cli.manual import Command
+from imagegate.foreign.credentials import redact_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +54,7 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
     drifts = [find_drift(found, name, Connection(insecure=insecure)) for name in chosen]
     write_summary(_table(drifts))
     if form == "json":
-        click.echo(json.dumps([_document(drift) for drift in drifts], indent=2))
+        click.echo(json.dumps(redact_document([_document(drift) for drift in drifts]), indent=2))
     elif form == "github":
         for line in _annotations(drifts):
             click.echo(line)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from imagegate.coverage.outcome import AssetVerdict, Combined, Outcome, Place
 from imagegate.coverage.verdict import Judgement, combine
 from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -248,7 +249,8 @@ def to_json(reports: Sequence[FileReport]) -> str:
             for report in reports
         ],
     }
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    hidden = redact_document(document)
+    return json.dumps(hidden, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def _json_builder(found: Judgement | Refusal) -> dict[str, object]:

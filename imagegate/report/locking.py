@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.foreign import shown_lines
+from imagegate.foreign.credentials import redact_document
 from imagegate.report.lockdiff import Difference, render_differences
-from imagegate.report.markdown import plain
+from imagegate.report.markdown import escaped, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def render_locking(reports: Sequence[LockReport], form: str) -> str:
     """Write reports in one of the forms `text`, `json` and `markdown`."""
     if form == "json":
         document = {"schema": "imagegate-lock-1", "locks": [asdict(one) for one in reports]}
-        return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+        return json.dumps(redact_document(document), indent=2, ensure_ascii=True) + "\n"
     if form == "markdown":
         return "\n".join(_markdown(one) for one in reports)
     return "".join(_text(one) for one in reports)
@@ -64,7 +65,7 @@ def _text(report: LockReport) -> str:
 
 
 def _markdown(report: LockReport) -> str:
-    lines = [f"### `{plain(report.name)}`: {report.result}", ""]
+    lines = [f"### {escaped(report.name)}: {report.result}", ""]
     if report.problem:
         lines += [plain(report.problem), ""]
     if report.pinned:

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from imagegate.foreign import visible
+from imagegate.foreign.credentials import redact
 from imagegate.report.told import ToldVerdict
 from imagegate.verdict import Severity
 
@@ -148,18 +149,18 @@ def plain(text: str) -> str:
     The text stands in `code`, where nothing is made of addresses, mentions, emoji and formulas
     after the Markdown was read; inside, every character with a meaning is a reference.
     """
-    one_line = _BLANKS.sub(" ", visible(text, "\n"))
+    one_line = _BLANKS.sub(" ", visible(redact(text), "\n"))
     return f"<code>{_SPECIAL.sub(_reference, one_line)}</code>" if one_line.strip() else ""
 
 
 def escaped(text: str) -> str:
     """Write a word of ours, or a name that was checked, so that none of it is Markdown."""
-    return _SPECIAL.sub(_reference, _BLANKS.sub(" ", visible(text, "\n")))
+    return _SPECIAL.sub(_reference, _BLANKS.sub(" ", visible(redact(text), "\n")))
 
 
 def said(message: str) -> str:
     """Write a sentence of ours; what stands between backticks may come out of an image."""
-    parts = _BLANKS.sub(" ", visible(message, "\n")).split("`")
+    parts = _BLANKS.sub(" ", visible(redact(message), "\n")).split("`")
     if len(parts) % 2 == 0:  # an unpaired backtick is no mark of ours
         return plain(message)
     return "".join(

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 from imagegate.report.formats import printable
 from imagegate.report.page import page_environment
 from imagegate.report.text import format_bytes
@@ -240,7 +241,7 @@ def render_json(overview: Overview) -> str:
             for row in overview.rows
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+    return json.dumps(redact_document(document), indent=2, ensure_ascii=True) + "\n"
 
 
 def render_page(overview: Overview, *, version: str) -> str:

@@ -9,6 +9,7 @@ from imagegate.checks.coverage import CHECKS
 from imagegate.checks.coverage.covering import CoverageVerdict, Covering
 from imagegate.coverage.render import to_github, to_json, to_text
 from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _json(answers: Sequence[Answer]) -> str:
         if answer.error is not None
     ]
     document["notes"] = list(dict.fromkeys(note for answer in answers for note in answer.notes))
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    hidden = redact_document(document)
+    return json.dumps(hidden, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def _github(answers: Sequence[Answer]) -> str:
