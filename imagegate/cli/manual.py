@@ -210,6 +210,22 @@ MANUALS = {
             ("GITHUB_ACTOR", "set by GitHub Actions: who publishes; the user without it"),
         ),
     ),
+    "load": Manual(
+        examples=(
+            ("imagegate load glm", "into this machine's docker"),
+            ("imagegate load glm --host ssh://spark-2", "into the docker of another node"),
+            ("imagegate load glm --engine podman --base oci:base", "base layers out of a layout"),
+        ),
+        exits=(
+            ("0", "the engine holds the image, compared with what was sent"),
+            ("1", "the engine holds another image under its id"),
+            _USAGE,
+            ("3", "a layer is nowhere, or the engine is absent, refuses or fails"),
+            INTERRUPTED,
+        ),
+        files=(*_PROFILE_FILES[:1], _LAYOUT),
+        environment=(_DOCKER, *_ACCOUNTS),
+    ),
     "inspect": Manual(
         examples=(
             ("imagegate inspect glm", "a recipe's build; its lock tells what the base holds"),
