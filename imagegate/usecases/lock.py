@@ -118,10 +118,24 @@ def lock_recipe(
         if obtained.image != state.recipe.base:
             rewritten = str(obtained.image)
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
+        if state.recipe.leaves_out:
+            state = replace(state, recipe=state.recipe.over(obtained.lock))
+            _tell_origin(call, state.recipe)
         require_fit(state.recipe, obtained.lock.document.facts, obtained.lock.files)
     parts = _complete(call, state, obtained)
     return _write(
         call, parts, obtained, rewritten=rewritten, how=obtained.how if obtained else "scratch"
+    )
+
+
+def _tell_origin(call: Invocation, recipe: Recipe) -> None:
+    """Say what was taken from the base, and how to take something else."""
+    python, origin = recipe.python, recipe.origin
+    assert origin is not None
+    others = f"; the base also has {', '.join(origin.others)}" if origin.others else ""
+    call.reporter.say(
+        f"the base says: {recipe.platform}, {python.interpreter} (Python {python.version}), "
+        f"{python.site}, glibc {python.glibc}{others}"
     )
 
 
@@ -256,7 +270,7 @@ def _pin_tag(call: Invocation, name: str, base: str | None) -> None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         image = document["base"]["image"]
-        platform = Platform.parse(document["platform"])
+        platform = Platform.parse(document["platform"]) if "platform" in document else None
         named = Reference.parse(image)
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         return  # whoever reads the recipe says what is wrong
@@ -310,7 +324,7 @@ def _complete(call: Invocation, state: RecipeState, obtained: ObtainedBase | Non
         paths, layer = _lock_wheels(call, state, facts)
         wheels = tuple(paths)
         sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
-        site = state.recipe.document.python.site.lstrip("/")
+        site = state.recipe.python.site.lstrip("/")
         options = options_of_wheels(site, paths.values())
     return LockParts(
         **_of_state(state, obtained.name if obtained is not None else None),

@@ -87,7 +87,7 @@ def _probed(
         engine,
         identities,
         platform=image.config.platform,
-        interpreter=evidence.recipe.document.python.interpreter,
+        interpreter=evidence.recipe.python.interpreter,
         libraries=sorted(
             {reading.path for reading in evidence.facts.native if reading.component == "nccl"}
         ),

@@ -61,9 +61,7 @@ def test_the_id_of_the_profile_starts_what_was_loaded(
     forget(engine, image)
 
 
-def test_docker_is_not_sent_what_it_holds(
-    site: Site, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_docker_is_not_sent_what_it_holds(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
     """The base is in the store, and no place is named that holds its layers."""
     image = identity(site)
     forget_images("localhost/imagegate/demo")
