@@ -172,11 +172,18 @@ def invocation(
     chosen: Path | None, *, insecure: bool = False, threads: int | None = None
 ) -> Invocation:
     """Return what this call of the program has: its workspace, its clock, its streams."""
+    return invocation_in(find_workspace(chosen), insecure=insecure, threads=threads)
+
+
+def invocation_in(
+    workspace: Workspace, *, insecure: bool = False, threads: int | None = None
+) -> Invocation:
+    """Return the same for a workspace that is known, or is yet to be made."""
     from imagegate.sources.connection import Connection
     from imagegate.usecases.invocation import Invocation
 
     return Invocation(
-        workspace=find_workspace(chosen),
+        workspace=workspace,
         now=datetime.now(UTC),
         cache=cache_folder(),
         reporter=reporter(),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from imagegate.cli.common import (
-    cache_folder,
     complete_recipe,
     end_on_sigterm,
     insecure_option,
-    reporter,
+    invocation_in,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -57,18 +55,10 @@ def command(
     where nothing is published, it is build/NAME. Layers that docker's classic store already holds
     are not sent; docker's containerd store and podman take the whole image.
     """
-    from imagegate.sources.connection import Connection
-    from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.load import LoadChoice, load_image
 
     end_on_sigterm()
-    call = Invocation(
-        workspace=find_profiles(workspace),
-        now=datetime.now(UTC),
-        cache=cache_folder(),
-        reporter=reporter(),
-        connection=Connection(insecure=insecure),
-    )
+    call = invocation_in(find_profiles(workspace), insecure=insecure)
     loaded = load_image(call, name, LoadChoice(engine=engine, host=host, image=image, base=base))
     for line in _lines(name, loaded):
         click.echo(line)

@@ -70,9 +70,17 @@ MANUALS = {
         examples=(
             ("imagegate init", "a workspace in the current folder"),
             ("imagegate init serving --name glm", "one in serving/, whose recipe is glm"),
+            ("imagegate init --base registry.example/vllm@sha256:…", "filled in from the base"),
+            ("imagegate init --base docker-daemon:vllm:1.2", "from an engine's image"),
         ),
-        exits=(("0", "written"), ("2", "a file of the recipe exists; nothing is replaced")),
+        exits=(
+            ("0", "written"),
+            ("2", "a file of the recipe exists; nothing is replaced"),
+            ("3", "the base cannot be read; nothing is written"),
+            INTERRUPTED,
+        ),
         files=_WORKSPACE,
+        environment=(_DOCKER, *_ACCOUNTS),
     ),
     "lock": Manual(
         examples=(

@@ -353,7 +353,8 @@ def _require_lockable(recipe: Recipe, image: Image) -> Digest:
         )
     if recipe.written_platform not in (None, image.config.platform):
         raise ImageError(
-            f"the base is for another platform: recipe={recipe.written_platform} found={image.config.platform}"
+            f"the base is for another platform: recipe={recipe.written_platform} found={image.config.platform}",
+            hint=f'write `platform = "{image.config.platform}"`, or leave the key out: the base says it',
         )
     return image.digest
 
