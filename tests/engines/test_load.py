@@ -98,3 +98,28 @@ def test_a_changed_layer_is_refused_on_the_way(
     assert "other bytes than promised" in capfd.readouterr().err
     with pytest.raises(AssertionError):
         run(engine, "image", "inspect", image)
+
+
+def test_the_store_of_containerd_keeps_the_digest(
+    site: Site, second: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It knows an image by its manifest, which is the digest that the profile names."""
+    profile = (site.root / "profiles/demo.env").read_text()
+    base = f"oci:{site.root.parent / 'base'}"
+    capfd.readouterr()
+
+    assert site.run("load", "demo", "--host", second, "--base", base) == 0
+
+    loaded = capfd.readouterr().out.splitlines()[0].split()[1]
+    assert f"IMAGE_DIGEST={loaded}\n" in profile
+    said = run("docker", "--host", second, "run", "--rm", loaded, "ray", "--version").decode()
+    assert said.startswith("ray, version ")
+
+
+def test_a_host_that_does_not_answer_is_named(
+    site: Site, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    capfd.readouterr()
+    assert site.run("load", "demo", "--host", f"unix://{tmp_path}/nothing") == 3
+    assert f"docker on `unix://{tmp_path}/nothing` cannot be reached" in capfd.readouterr().err
+    assert site.run("load", "demo", "--engine", "podman", "--host", "ssh://-oProxy/x") == 2
