@@ -20,15 +20,20 @@ _NO_CHAR = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render_junit(verdicts: Sequence[Verdict]) -> str:
     """Write verdicts so that a CI server counts a check as a test."""
+    return document_of([suite_of(verdict) for verdict in verdicts])
+
+
+def document_of(suites: Sequence[ET.Element]) -> str:
+    """Write a document of these suites."""
     root = ET.Element("testsuites", name="imagegate")
-    for verdict in verdicts:
-        root.append(_suite(verdict))
+    root.extend(suites)
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _suite(verdict: Verdict) -> ET.Element:
+def suite_of(verdict: Verdict) -> ET.Element:
+    """Write one verdict as a suite."""
     reports = verdict.reports
     failed = sum(not report.passed and not report.left_out for report in reports)
     left_out = sum(bool(report.left_out) for report in reports)
@@ -44,7 +49,7 @@ def _suite(verdict: Verdict) -> ET.Element:
     )
     properties = ET.SubElement(suite, "properties")
     for name, value in verdict.heading:
-        ET.SubElement(properties, "property", name=name, value=_text(value))
+        ET.SubElement(properties, "property", name=name, value=plain(value))
     for report in reports:
         suite.append(_case(verdict, report))
     if not reports:
@@ -59,18 +64,18 @@ def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
         visible(line) for finding in report.findings for line in finding_lines(finding)
     )
     if report.left_out:
-        ET.SubElement(case, "skipped", message=_text(report.left_out))
+        ET.SubElement(case, "skipped", message=plain(report.left_out))
     elif not report.passed:
         failing = [finding.code for finding in verdict.failures if finding in report.findings]
         said = ", ".join(dict.fromkeys(failing)) or "nothing was compared"
-        failure = ET.SubElement(case, "failure", message=_text(said), type=report.check)
-        failure.text = _text(lines)
+        failure = ET.SubElement(case, "failure", message=plain(said), type=report.check)
+        failure.text = plain(lines)
     compared = "\n".join(map(visible, report.compared)) or report.nothing_because
     notes = f"\n{lines}" if report.passed and lines else ""
-    ET.SubElement(case, "system-out").text = _text(f"{compared}{notes}")
+    ET.SubElement(case, "system-out").text = plain(f"{compared}{notes}")
     return case
 
 
-def _text(text: str) -> str:
+def plain(text: str) -> str:
     """Write a text of several lines of ours; XML's own characters are escaped by the writer."""
     return _NO_CHAR.sub(lambda match: visible(match[0]), visible(text, "\n"))

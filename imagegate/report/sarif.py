@@ -30,17 +30,19 @@ def render_sarif(verdicts: Sequence[Verdict], *, version: str) -> str:
         verdicts: what to report.
         version: this tool's version.
     """
-    document = {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [_run(verdict, version) for verdict in verdicts],
-    }
+    return document_of([run_of(verdict, version) for verdict in verdicts])
+
+
+def document_of(runs: Sequence[dict[str, object]]) -> str:
+    """Write a SARIF file of these runs."""
+    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": list(runs)}
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
     # JSON could escape a lone surrogate, but strict readers refuse it: it stays text
     return _SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text) + "\n"
 
 
-def _run(verdict: Verdict, version: str) -> dict[str, object]:
+def run_of(verdict: Verdict, version: str) -> dict[str, object]:
+    """Write one verdict as a run."""
     # every check is a rule, those without a finding too: a reader sees what was asked
     rules = [report.check for report in verdict.reports]
     rules += [*verdict.skipped, *(f.check for f in verdict.findings)]
@@ -112,8 +114,12 @@ def _message(finding: Finding) -> str:
         parts.append(f"locked={finding.locked or 'nothing'} found={finding.found or 'nothing'}")
     if finding.hint:
         parts.append(f"hint: {finding.hint}")
-    # sarif-v2.1.0, 3.11.6: `[text](address)` is a link, a backslash takes that meaning away
-    return re.sub(r"([\\\[\]])", r"\\\1", visible("; ".join(parts)))
+    return plain("; ".join(parts))
+
+
+def plain(text: str) -> str:
+    """Write a message; `[text](address)` is a link, and a backslash takes that away (3.11.6)."""
+    return re.sub(r"([\\\[\]])", r"\\\1", visible(text))
 
 
 def _fingerprint(finding: Finding, verdict: Verdict) -> str:

@@ -129,14 +129,23 @@ def lock_recipe(
 
 
 def _tell_origin(call: Invocation, recipe: Recipe) -> None:
-    """Say what was taken from the base, and how to take something else."""
-    python, origin = recipe.python, recipe.origin
+    """Say what was taken from the base, and what else it has."""
+    keys, origin = recipe.document.python, recipe.origin
     assert origin is not None
+    taken = [f"platform {origin.platform}"] if recipe.written_platform is None else []
+    taken += [
+        f"{name} {found}"
+        for name, written, found in (
+            ("version", keys.version, origin.version),
+            ("interpreter", keys.interpreter, origin.interpreter),
+            ("site", keys.site, origin.site),
+            ("glibc", keys.glibc, origin.glibc),
+        )
+        if written is None and found is not None
+    ]
     others = f"; the base also has {', '.join(origin.others)}" if origin.others else ""
-    call.reporter.say(
-        f"the base says: {recipe.platform}, {python.interpreter} (Python {python.version}), "
-        f"{python.site}, glibc {python.glibc}{others}"
-    )
+    if taken:
+        call.reporter.say(f"taken from the base: {', '.join(taken)}{others}")
 
 
 def _write(

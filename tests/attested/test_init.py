@@ -91,7 +91,7 @@ def test_a_base_fills_the_recipe_in_and_is_read_once(
     assert run(["lock", "glm", "-w", str(root)]) == 0
     err = capsys.readouterr().err
     assert "reading the base" not in err
-    assert "/usr/local/bin/python3 (Python 3.12), /usr/local/lib/python3.12/site-packages" in err
+    assert "version 3.12, interpreter /usr/local/bin/python3" in err
     assert "the base also has /usr/bin/python3.11" in err
 
 
