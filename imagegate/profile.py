@@ -69,6 +69,9 @@ class Retirement(BaseModel):
     why: str = ""
 
 
+_SERVE_HEAD = "# read by `vllm serve --config FILE`; `--config=FILE` is silently ignored\n"
+
+
 class _History(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -82,9 +85,8 @@ def encode_serve(section: ServeSection) -> bytes:
     """Write the arguments of a section as YAML; the separate form ``--config FILE`` reads it."""
     import yaml
 
-    head = "# read by `vllm serve --config FILE`; `--config=FILE` is silently ignored\n"
     text = yaml.safe_dump(section.document(), sort_keys=False, default_style=None, width=1 << 20)
-    return (head + text).encode()
+    return (_SERVE_HEAD + text).encode()
 
 
 class ProfileStore:
@@ -175,6 +177,7 @@ class ProfileStore:
         """
         self._published(name)
         _require_one_line(why, by)
+        self._require_own_serve(name)
         env = self._env(name)
         retired = Retirement(retired_at=at, retired_by=by, why=why)
         try:
@@ -197,6 +200,7 @@ class ProfileStore:
         _require_writable(state)
         env = self._env(name)
         history = self._history(name)
+        self._require_own(name, history)
         before = history.states if history.retired else self._reached(name, history.states)
         states = (state, *before)[:_HISTORY]
         try:
@@ -206,6 +210,27 @@ class ProfileStore:
             write_file(env, encode_env(state.env))
         except OSError as error:
             raise ProfileError(f"cannot publish `{env}`: {error.strerror}") from error
+
+    def _require_own(self, name: str, history: _History) -> None:
+        """Require that nothing of what is replaced is somebody's own work.
+
+        A file without a history beside it was not published by a promotion.
+        """
+        env = self._env(name)
+        if not history.states and env.exists() and read_regular(env).strip():
+            raise ProfileError(
+                f"`{env}` is not replaced: imagegate did not write it",
+                hint="move it away, then promote again",
+            )
+        self._require_own_serve(name)
+
+    def _require_own_serve(self, name: str) -> None:
+        path = self._folder / f"{name}.serve.yaml"
+        if path.exists() and not read_regular(path).startswith(_SERVE_HEAD.encode()[:24]):
+            raise ProfileError(
+                f"`{path}` is not replaced: imagegate did not write it",
+                hint="move it away, then run the command again",
+            )
 
     def _write_serve(self, name: str, section: ServeSection | None) -> None:
         """Write what ``vllm serve --config FILE`` reads, or take it away."""

@@ -18,6 +18,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from packaging.utils import canonicalize_name
 
 from imagegate.catalog.requirements import in_use
+from imagegate.foreign.credentials import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -126,7 +127,19 @@ def components(lock: Lock, installed: Installed | None = None) -> tuple[Componen
         installed: what was found in the image; without it the added distributions have no licence
             and nothing says what needs what.
     """
-    return (*_distributions(lock, installed), *_packages(lock), *_libraries(lock))
+    found = (*_distributions(lock, installed), *_packages(lock), *_libraries(lock))
+    return tuple(map(_without_credentials, found))
+
+
+def _without_credentials(one: Component) -> Component:
+    """Hide what addresses and metadata of others may hold, before any document is written."""
+    return replace(
+        one,
+        version=redact(one.version),
+        origin=redact(one.origin),
+        path=redact(one.path),
+        license=redact(one.license),
+    )
 
 
 def _distributions(lock: Lock, installed: Installed | None) -> tuple[Component, ...]:

@@ -148,8 +148,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - exit code 1 would say that something was judged
         if os.environ.get(_TRACEBACK):
             traceback.print_exc()
-        said = " ".join(str(error).split())[:200]
-        click.echo(f"imagegate: unexpected {type(error).__name__}: {said!a}", err=True)
+        said = shown(" ".join(str(error).split()))[:200]
+        click.echo(f"imagegate: unexpected {type(error).__name__}: {said}", err=True)
         click.echo(
             "hint: this is a fault of imagegate's, and no verdict; please report it to the project, "
             f"with what `{_TRACEBACK}=1` shows",

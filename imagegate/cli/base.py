@@ -13,6 +13,7 @@ from imagegate.cli.common import (
     invocation,
     passphrase_option,
     read_key,
+    tell,
     workspace_option,
 )
 from imagegate.cli.manual import Group
@@ -45,15 +46,15 @@ def list_command(form: str, workspace: Path | None) -> int:
     else:
         for one in listed:
             click.echo(f"{one.digest}")
-            click.echo(f"  image     {', '.join(one.images) or 'no recipe names it'}")
-            click.echo(f"  platform  {one.platform or 'unknown'}")
+            tell(f"  image     {', '.join(one.images) or 'no recipe names it'}")
+            tell(f"  platform  {one.platform or 'unknown'}")
             click.echo(
                 f"  size      {format_bytes(one.size)} for a base of {format_bytes(one.compressed)}"
             )
-            click.echo(f"  used by   {', '.join(one.used_by) or 'no recipe'}")
-            click.echo(f"  from      {f'the key {one.signer}' if one.signer else 'its bytes'}")
+            tell(f"  used by   {', '.join(one.used_by) or 'no recipe'}")
+            tell(f"  from      {f'the key {one.signer}' if one.signer else 'its bytes'}")
             if one.problem:
-                click.echo(f"  problem   {one.problem}")
+                tell(f"  problem   {one.problem}")
     return 3 if any(one.problem for one in listed) else 0
 
 
@@ -119,7 +120,7 @@ def push_command(
         raise UsageError("say with `--to REPO` where the base is published")
     signer = KeylessSigner() if key is None else read_key(key, passphrase_file)
     pushed = push_base(call, base, to=Destination.parse(to or home or "").repository, signer=signer)
-    click.echo(f"pushed {pushed.reference}")
+    tell(f"pushed {pushed.reference}")
     click.echo(f"{format_bytes(pushed.size)}, refers to {base}")
     return 0
 
@@ -168,7 +169,7 @@ def pull_command(
     taken = pull_base(call, at, platform=chosen, trusted=trusted)
     click.echo(f"pulled {taken.lock.base}")
     click.echo(f"lock {taken.lock.digest} in {_where(call.workspace, taken.lock.base)}")
-    click.echo(f"signed by {taken.signer}; {format_bytes(taken.received)} received")
+    tell(f"signed by {taken.signer}; {format_bytes(taken.received)} received")
     return 0
 
 

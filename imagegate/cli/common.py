@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from imagegate.foreign import shown_lines
+from imagegate.foreign import shown, shown_lines
 from imagegate.localfiles import read_regular
 
 if TYPE_CHECKING:
@@ -170,6 +170,11 @@ def write_summary(text: str) -> None:
             stream.write(text)
 
 
+def tell(text: str, *, err: bool = False) -> None:
+    """Write one line for people; whatever others wrote in it is harmless and seen."""
+    click.echo(shown(text), err=err)
+
+
 def end_on_sigterm() -> None:
     """Let a termination end the work as Ctrl-C does, so that half-made files are removed."""
 
@@ -261,14 +266,14 @@ class _Bars:
         )
 
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            identifier = progress.add_task(title, total=total)
+            identifier = progress.add_task(shown(title), total=total)
             yield _Bar(lambda count: progress.advance(identifier, count))
 
 

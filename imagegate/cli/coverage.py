@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imagegate.cli.common import write_summary
+from imagegate.cli.common import tell, write_summary
 from imagegate.cli.manual import Command
 from imagegate.errors import UsageError
+from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -309,7 +311,7 @@ def _judge(given: _Given) -> int:
     if any(answer.exit_code and answer.report and answer.report.covered for answer in answers):
         remarks.append("hint: `--strict` fails on assets that are covered with a note")
     for remark in dict.fromkeys(remarks):
-        click.echo(remark, err=True)
+        tell(remark, err=True)
     return max(answer.exit_code for answer in answers)
 
 
@@ -321,7 +323,7 @@ def _discover(given: _Given) -> int:
             "`--discover` looks by itself", hint="run it alone, in the repository's root folder"
         )
     found = discover(Path.cwd())
-    click.echo(f"wrote {found.place.name}: {found.summary}", err=True)
+    tell(f"wrote {found.place.name}: {found.summary}", err=True)
     click.echo("hint: read it, then run `imagegate coverage`", err=True)
     return 0
 
@@ -343,12 +345,14 @@ def _print_context(wanted: list[Wanted], format_: str) -> None:
             {"builder": builder, "path": sent.path, "state": sent.state, "by": sent.by}
             for builder, sent in listed
         ]
-        click.echo(json.dumps(rows, indent=2))
+        click.echo(json.dumps(redact_document(rows), indent=2))
         return
     several = len({name for one in wanted for name in one.builders}) > 1
     for builder, sent in listed:
         head = f"{builder}\t" if several else ""
-        click.echo(f"{head}{sent.state}\t{sent.path}\t{sent.by}".rstrip())
+        # the tabs are ours, whatever a path has
+        fields = "\t".join(map(shown, (sent.state, sent.path, sent.by)))
+        click.echo(f"{head}{fields}".rstrip())
 
 
 def _pair(item: str, option: str) -> tuple[str, str]:

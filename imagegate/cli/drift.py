@@ -11,10 +11,12 @@ from imagegate.cli.common import (
     complete_recipe,
     find_workspace,
     insecure_option,
+    tell,
     workspace_option,
     write_summary,
 )
 from imagegate.cli.manual import Command
+from imagegate.foreign.credentials import redact_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,17 +54,17 @@ def command(names: tuple[str, ...], form: str, insecure: bool, workspace: Path |
     drifts = [find_drift(found, name, Connection(insecure=insecure)) for name in chosen]
     write_summary(_table(drifts))
     if form == "json":
-        click.echo(json.dumps([_document(drift) for drift in drifts], indent=2))
+        click.echo(json.dumps(redact_document([_document(drift) for drift in drifts]), indent=2))
     elif form == "github":
         for line in _annotations(drifts):
             click.echo(line)
     else:
         for drift in drifts:
-            click.echo(f"{drift.recipe}  {drift.base or 'scratch'}")
+            tell(f"{drift.recipe}  {drift.base or 'scratch'}")
             for question in drift.questions:
-                click.echo(f"  {question.asks:<7} {question.answer.value:<10} {question.detail}")
+                tell(f"  {question.asks:<7} {question.answer.value:<10} {question.detail}")
             if drift.adopt:
-                click.echo(f"  next    {drift.adopt}")
+                tell(f"  next    {drift.adopt}")
     if any(drift.has(Answer.DRIFTED) for drift in drifts):
         return 1
     return 3 if any(drift.has(Answer.UNKNOWN) for drift in drifts) else 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from imagegate.cli.common import find_workspace, workspace_option
+from imagegate.cli.common import find_workspace, tell, workspace_option
 from imagegate.cli.manual import Group
 from imagegate.report.formats import Format
 
@@ -181,7 +181,7 @@ def args(
         gathered = gather(plan.section, _sources(files, commands, seconds, here=here))
         if gathered.silent:
             where, why = gathered.silent[0]
-            click.echo(f"imagegate: {where}: {why}", err=True)
+            tell(f"imagegate: {where}: {why}", err=True)
             return EXIT_NOT_JUDGED
         if len(gathered.nodes) != 1:
             raise UsageError("give exactly one node: its variables are not another's")
@@ -236,7 +236,7 @@ def precompile(
     for one in build(found, plan, sources, reporter(), engine=engine):
         complete = complete and not one.missing
         missing = f"; missing: {', '.join(one.missing)}" if one.missing else ""
-        click.echo(f"{one.node}: {one.libraries} libraries by {one.jobs} jobs{missing}")
+        tell(f"{one.node}: {one.libraries} libraries by {one.jobs} jobs{missing}")
     return 0 if complete else 1
 
 
@@ -269,12 +269,12 @@ def down(
     code = 0
     for one in end_launch(found, plan, _sources((), commands, seconds, here=here)):
         if one.error:
-            click.echo(f"{one.node}: {one.error}", err=True)
+            tell(f"{one.node}: {one.error}", err=True)
             code = EXIT_NOT_JUDGED
             continue
-        click.echo(f"{one.node}: ended {', '.join(one.ended) or 'nothing'}")
+        tell(f"{one.node}: ended {', '.join(one.ended) or 'nothing'}")
         if one.left:
-            click.echo(f"{one.node}: left {', '.join(one.left)}")
+            tell(f"{one.node}: left {', '.join(one.left)}")
             code = code or 1
     return code
 

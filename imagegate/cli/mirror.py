@@ -12,6 +12,7 @@ from imagegate.cli.common import (
     end_on_sigterm,
     insecure_option,
     invocation,
+    tell,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -38,6 +39,6 @@ def command(name: str, to: str, base: str | None, insecure: bool, workspace: Pat
     outcome = mirror_base(
         invocation(workspace, insecure=insecure), name, to=Destination.parse(to), base=base
     )
-    click.echo(f"mirrored  {outcome.reference}")
+    tell(f"mirrored  {outcome.reference}")
     click.echo(f"moved     {describe_moved(outcome.moved)}")
     return 0

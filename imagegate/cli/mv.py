@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imagegate.cli.common import complete_recipe, find_workspace, workspace_option
+from imagegate.cli.common import complete_recipe, find_workspace, tell, workspace_option
 from imagegate.cli.manual import Command
 
 if TYPE_CHECKING:
@@ -25,5 +25,5 @@ def command(old: str, new: str, workspace: Path | None) -> int:
     from imagegate.usecases.rename import rename_recipe
 
     for line in rename_recipe(find_workspace(workspace), old, new):
-        click.echo(line)
+        tell(line)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from imagegate.cli.common import tell
 from imagegate.cli.manual import Group
 
 
@@ -52,5 +53,5 @@ def facts(
     from imagegate.usecases.launching.summary import summarise
 
     for line in summarise(node):
-        click.echo(line)
+        tell(line)
     return 0

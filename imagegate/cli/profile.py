@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from imagegate.cli.common import find_workspace, workspace_option
+from imagegate.cli.common import find_workspace, tell, workspace_option
 from imagegate.cli.manual import Group
 from imagegate.foreign import shown
 from imagegate.usecases.profile import Engine
@@ -125,7 +125,7 @@ def check(
 
 def _tell(answer: ProfileFinding) -> None:
     word = "ok" if answer.holds else "note" if answer.noted else "FAIL"
-    click.echo(f"{word:<5}  {answer.what}: {shown(answer.expected)}")
+    tell(f"{word:<5}  {answer.what}: {answer.expected}")
     if not answer.holds:
         click.echo(f"       expected={shown(answer.expected)} found={shown(answer.found)}")
         if answer.hint:
@@ -149,7 +149,7 @@ def retire(name: str, why: str, workspace: Path | None) -> int:
     path = retire_profile(
         find_profiles(workspace), name, at=datetime.now(UTC), by=person(), why=why
     )
-    click.echo(f"retired {path}")
+    tell(f"retired {path}")
     return 0
 
 

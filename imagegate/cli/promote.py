@@ -18,6 +18,7 @@ from imagegate.cli.common import (
     passphrase_option,
     person,
     read_key,
+    tell,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -123,9 +124,9 @@ def command(
     if outcome.profile is None:
         raise RefusedError(f"`{name}` did not pass: the profile is left as it was")
     if outcome.pushed is not None and outcome.moved is not None:
-        click.echo(f"pushed    {outcome.pushed}")
-        click.echo(f"moved     {describe_moved(outcome.moved)}")
-    click.echo(f"published {found.relative(outcome.profile)}")
+        tell(f"pushed    {outcome.pushed}")
+        tell(f"moved     {describe_moved(outcome.moved)}")
+    tell(f"published {found.relative(outcome.profile)}")
     return 0
 
 
@@ -135,7 +136,7 @@ def _roll_back(workspace: Workspace, name: str, why: str) -> int:
 
     at = timestamp(datetime.now(UTC))
     state = ProfileStore(workspace.profiles()).rollback(name, at=at, by=person(), why=why)
-    click.echo(f"published {state.env['IMAGE']} again, promoted at {state.promoted_at}")
+    tell(f"published {state.env['IMAGE']} again, promoted at {state.promoted_at}")
     return 0
 
 

@@ -20,6 +20,7 @@ from imagegate.cli.common import (
     insecure_option,
     invocation,
     jobs_option,
+    tell,
     workspace_option,
     write_summary,
 )
@@ -293,11 +294,11 @@ def _static(workspace: Workspace, names: Sequence[str]) -> int:
     code = 0
     for name in names:
         try:
-            click.echo(f"ok     {name}: {verify_static(workspace, name)}")
+            tell(f"ok     {name}: {verify_static(workspace, name)}")
         except ImagegateError as error:
             # every recipe is looked at: a commit that breaks two locks hears of both
-            click.echo(f"FAIL   {name}: {error.message}")
-            click.echo(f"       hint: {error.hint or 'see the message'}")
+            tell(f"FAIL   {name}: {error.message}")
+            tell(f"       hint: {error.hint or 'see the message'}")
             code = max(code, error.exit_code)
     return code
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from imagegate.coverage.outcome import AssetVerdict, Combined, Outcome, Place
 from imagegate.coverage.verdict import Judgement, combine
+from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,13 +92,13 @@ _GROUPS = 25
 
 def folded(names: Sequence[str]) -> str:
     """Return the first of `names` and how many more there are."""
-    shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    named = ", ".join(names[:_NAMED])
+    return named if len(names) <= _NAMED else f"{named} and {len(names) - _NAMED} more"
 
 
 def to_text(reports: Sequence[FileReport]) -> str:
     """Return the report for people: one entry per recipe where its files fare alike."""
-    return "\n".join(line for report in reports for line in _text_lines(report)) + "\n"
+    return "".join(f"{shown(line)}\n" for report in reports for line in _text_lines(report))
 
 
 def _text_lines(report: FileReport) -> Iterator[str]:
@@ -217,7 +219,8 @@ def _alike(combined: Combined) -> list[tuple[str, list[str]]]:
 
 
 def _message(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """Escape a command's message (actions/toolkit, command.ts, ``escapeData``), in one line."""
+    return shown(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:
@@ -246,7 +249,8 @@ def to_json(reports: Sequence[FileReport]) -> str:
             for report in reports
         ],
     }
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    hidden = redact_document(document)
+    return json.dumps(hidden, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def _json_builder(found: Judgement | Refusal) -> dict[str, object]:

@@ -103,6 +103,9 @@ class Foreign:
         """
         return escaping(visible(redact(self._text), "\n" if lines else ""))
 
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
     def __str__(self) -> str:
         raise TypeError("a foreign text is printed by `written`, with the escaping of the format")
 

@@ -208,6 +208,23 @@ def redact_value(name: str, value: str) -> str:
     return redact(f"{lead}{value}")[len(lead) :] if value else value
 
 
+def redact_document(value: object) -> object:
+    """Hide the credentials in every text of a document."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {name: redact_document(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        lines = [one for one in value if isinstance(one, str)]
+        if lines and len(lines) == len(value):
+            # a key goes over several lines, which a catalog keeps one by one
+            whole = "\n".join(lines)
+            hidden = redact(whole)
+            return lines if hidden == whole else hidden.split("\n")
+        return [redact_document(one) for one in value]
+    return value
+
+
 def _by_form(text: str) -> Iterator[Credential]:
     for what, pattern in _AS_TEXT:
         for match in pattern.finditer(text):

@@ -5,52 +5,56 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from imagegate.foreign import quiet, shown, visible
-from imagegate.report.folding import fold
-from imagegate.report.text import hanging
+from imagegate.report.told import ToldVerdict
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from imagegate.verdict import Finding, Verdict
+    from imagegate.report.told import ToldFinding
+    from imagegate.verdict import Verdict
 
 
 def render_github(verdicts: Sequence[Verdict]) -> str:
     """Write one workflow command a finding, and one a verdict."""
-    return "".join(f"{line}\n" for verdict in verdicts for line in _lines(verdict))
+    return "".join(f"{line}\n" for verdict in verdicts for line in _lines(ToldVerdict(verdict)))
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
-    file = verdict.file
+def _lines(verdict: ToldVerdict) -> Iterator[str]:
+    file = verdict.file.written(str)
     # GitHub shows ten errors and ten notices of a step: each cause is one
-    for one in fold(verdict.findings):
-        text = "\n".join([_message(one.lead), *map(shown, hanging(one))])
+    for one in verdict.folds:
+        text = "\n".join([_message(one.lead), *(line.written(quiet) for line in one.hanging)])
         yield _command(Severity.FAIL, file, one.lead.code, text)
     for finding in verdict.findings:
         if finding.severity is not Severity.FAIL:
             yield _command(finding.severity, file, finding.code, _message(finding))
-    said = f"{verdict.subject}: {len(verdict.failures)} failures in {len(verdict.reports)} checks"
-    said += "".join(f", {label} {value}" for label, value in verdict.heading[:1])
+    said = f"{verdict.subject.written(str)}: {verdict.failures} failures in {len(verdict.reports)} checks"
+    said += "".join(f", {label} {value.written(str)}" for label, value in verdict.heading[:1])
     if verdict.sound:
         yield _command(Severity.NOTE, file, verdict.word, said)
     else:
         yield _command(Severity.FAIL, file, "FAILED", said)
 
 
-def _message(finding: Finding) -> str:
-    lines = [f"{finding.subject}: {finding.message}" if finding.subject else finding.message]
-    if finding.locked or finding.found:
-        lines.append(f"locked={finding.locked or 'nothing'} found={finding.found or 'nothing'}")
-    place = finding.place
+def _message(finding: ToldFinding) -> str:
+    """Write a finding in lines; :func:`_data` escapes them for the command."""
+    subject, message = finding.subject.written(str), finding.message.written(str)
+    lines = [f"{subject}: {message}" if subject else message]
+    locked, found = finding.locked.written(str), finding.found.written(str)
+    if locked or found:
+        lines.append(f"locked={locked or 'nothing'} found={found or 'nothing'}")
+    place, accepted = finding.place, finding.accepted
     if place.path:
-        lines.append(f"path /{place.path}")
+        lines.append(f"path /{place.path.written(str)}")
     if place.layer:
-        lines.append(f"layer {place.layer} {place.layer_digest} {place.step}".rstrip())
-    if finding.accepted is not None:
-        left = f"{finding.accepted.days_left} days left"
-        lines.append(f"waived until {finding.accepted.expires}, {left}: {finding.accepted.reason}")
+        named = f"{place.layer_digest.written(str)} {place.step.written(str)}"
+        lines.append(f"layer {place.layer} {named}".rstrip())
+    if accepted is not None:
+        left = f"{accepted.expires}, {accepted.days_left} days left"
+        lines.append(f"waived until {left}: {accepted.reason.written(str)}")
     if finding.hint:
-        lines.append(f"hint: {finding.hint}")
+        lines.append(f"hint: {finding.hint.written(str)}")
     return "\n".join(map(shown, lines))
 
 

@@ -7,9 +7,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from imagegate.foreign import visible
+from imagegate.foreign.credentials import redact
 from imagegate.report.exhibit import exhibit
 from imagegate.report.formats import printable
-from imagegate.report.text import format_bytes
+from imagegate.report.page import page_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,32 +49,16 @@ def render_html(judged: Sequence[tuple[ImageVerdict, Evidence]], *, version: str
 
 @cache
 def _template() -> Template:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("imagegate.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=_seen,
-    )
-    environment.filters["bytes"] = format_bytes
+    environment = page_environment()
     environment.filters["ticked"] = _ticked
     return environment.get_template("report.html.j2")
-
-
-def _seen(value: object) -> object:
-    """Let every value of the page be seen: overrides of direction, zero-width characters."""
-    return visible(value, "\n") if type(value) is str else value
 
 
 def _ticked(text: str) -> Markup:
     """Write a message of ours with its literals, which stand in backticks, as code."""
     from markupsafe import Markup, escape
 
-    text = visible(text, "\n")
+    text = visible(redact(text), "\n")
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)  # an unpaired backtick came out of an image

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from imagegate.foreign import shown
-from imagegate.foreign.credentials import redact
+from imagegate.foreign.credentials import redact, redact_document
 from imagegate.report.document import escape_unseen
 from imagegate.report.snapshot import shown_groups
 from imagegate.report.text import format_bytes
@@ -88,23 +88,6 @@ def _lines(inspection: Inspection) -> Iterator[str]:
     yield from (f"  {line}" for line in unknown)
 
 
-def _redacted(value: object) -> object:
-    """Hide the credentials in every text of a document."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {name: _redacted(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        lines = [one for one in value if isinstance(one, str)]
-        if lines and len(lines) == len(value):
-            # a key goes over several lines, which a catalog keeps one by one
-            whole = "\n".join(lines)
-            hidden = redact(whole)
-            return lines if hidden == whole else hidden.split("\n")
-        return [_redacted(one) for one in value]
-    return value
-
-
 def render_inspection_json(inspection: Inspection) -> bytes:
     """Write the facts as canonical JSON; the same image gives the same bytes."""
     image = inspection.image
@@ -127,7 +110,7 @@ def render_inspection_json(inspection: Inspection) -> bytes:
                 for layer in image.layers
             ],
             "config": shown_groups(inspection.snapshot)["config"],
-            "facts": _redacted(asdict(inspection.facts)),
+            "facts": redact_document(asdict(inspection.facts)),
             "lock": inspection.lock or None,
             "files": len(inspection.snapshot.groups["files"]),
             "unknown": list(inspection.unknown),

@@ -8,11 +8,14 @@ from xml.etree import ElementTree as ET
 
 from imagegate.foreign import visible
 from imagegate.report.text import finding_lines
+from imagegate.report.told import ToldVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from imagegate.verdict import CheckReport, Verdict
+    from imagegate.foreign import Foreign
+    from imagegate.report.told import ToldReport
+    from imagegate.verdict import Verdict
 
 # what XML 1.0 cannot hold, escaped or not ("Char")
 _NO_CHAR = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,7 +37,11 @@ def document_of(suites: Sequence[ET.Element]) -> str:
 
 def suite_of(verdict: Verdict) -> ET.Element:
     """Write one verdict as a suite."""
-    reports = verdict.reports
+    return _suite(ToldVerdict(verdict))
+
+
+def _suite(verdict: ToldVerdict) -> ET.Element:
+    reports, name = verdict.reports, written(verdict.subject)
     failed = sum(not report.passed and not report.left_out for report in reports)
     left_out = sum(bool(report.left_out) for report in reports)
     counts = {"tests": len(reports), "failures": failed, "errors": 0}
@@ -45,37 +52,41 @@ def suite_of(verdict: Verdict) -> ET.Element:
         counts = {"tests": 1, "failures": 1, "errors": 0}
     suite = ET.Element(
         "testsuite",
-        {"name": f"imagegate.{verdict.subject}", **{key: str(n) for key, n in counts.items()}},
+        {"name": f"imagegate.{name}", **{key: str(n) for key, n in counts.items()}},
     )
     properties = ET.SubElement(suite, "properties")
-    for name, value in verdict.heading:
-        ET.SubElement(properties, "property", name=name, value=plain(value))
+    for label, value in verdict.heading:
+        ET.SubElement(properties, "property", name=label, value=written(value))
     for report in reports:
-        suite.append(_case(verdict, report))
+        suite.append(_case(name, report))
     if not reports:
-        case = ET.SubElement(suite, "testcase", classname=verdict.subject, name="checks")
+        case = ET.SubElement(suite, "testcase", classname=name, name="checks")
         ET.SubElement(case, "failure", message="no check was run", type="nothing")
     return suite
 
 
-def _case(verdict: Verdict, report: CheckReport) -> ET.Element:
-    case = ET.Element("testcase", classname=f"imagegate.{verdict.subject}", name=report.check)
+def _case(name: str, report: ToldReport) -> ET.Element:
+    case = ET.Element("testcase", classname=f"imagegate.{name}", name=report.check)
     lines = "\n".join(
         visible(line) for finding in report.findings for line in finding_lines(finding)
     )
     if report.left_out:
-        ET.SubElement(case, "skipped", message=plain(report.left_out))
+        ET.SubElement(case, "skipped", message=written(report.left_out))
     elif not report.passed:
-        failing = [finding.code for finding in verdict.failures if finding in report.findings]
-        said = ", ".join(dict.fromkeys(failing)) or "nothing was compared"
-        failure = ET.SubElement(case, "failure", message=plain(said), type=report.check)
-        failure.text = plain(lines)
-    compared = "\n".join(map(visible, report.compared)) or report.nothing_because
+        said = ", ".join(report.failing) or "nothing was compared"
+        failure = ET.SubElement(case, "failure", message=_text(said), type=report.check)
+        failure.text = _text(lines)
+    compared = "\n".join(map(written, report.compared)) or written(report.nothing_because)
     notes = f"\n{lines}" if report.passed and lines else ""
-    ET.SubElement(case, "system-out").text = plain(f"{compared}{notes}")
+    ET.SubElement(case, "system-out").text = _text(f"{compared}{notes}")
     return case
 
 
-def plain(text: str) -> str:
+def written(text: Foreign) -> str:
+    """Write one line of a field."""
+    return text.written(_text)
+
+
+def _text(text: str) -> str:
     """Write a text of several lines of ours; XML's own characters are escaped by the writer."""
     return _NO_CHAR.sub(lambda match: visible(match[0]), visible(text, "\n"))

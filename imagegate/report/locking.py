@@ -6,8 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from imagegate.foreign import shown_lines
+from imagegate.foreign.credentials import redact_document
 from imagegate.report.lockdiff import Difference, render_differences
-from imagegate.report.markdown import plain
+from imagegate.report.markdown import escaped, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,26 +45,27 @@ def render_locking(reports: Sequence[LockReport], form: str) -> str:
     """Write reports in one of the forms `text`, `json` and `markdown`."""
     if form == "json":
         document = {"schema": "imagegate-lock-1", "locks": [asdict(one) for one in reports]}
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(redact_document(document), indent=2, ensure_ascii=True) + "\n"
     if form == "markdown":
         return "\n".join(_markdown(one) for one in reports)
     return "".join(_text(one) for one in reports)
 
 
 def _text(report: LockReport) -> str:
-    lines = [render_differences(report.differences)]
+    lines = []
     if report.pinned:
-        lines.append(f"image.toml now pins {report.pinned}\n")
+        lines.append(f"image.toml now pins {report.pinned}")
     if report.problem:
-        lines.append(f"{report.result} {report.name}: {report.problem}\n")
-        lines.append(f"hint: {report.hint}\n" if report.hint else "")
+        lines.append(f"{report.result} {report.name}: {report.problem}")
+        lines += [f"hint: {report.hint}"] if report.hint else []
     else:
-        lines.append(f"{report.result} {report.name} {report.digest}\n")
-    return "".join(lines)
+        lines.append(f"{report.result} {report.name} {report.digest}")
+    told = "".join(f"{shown_lines(line)}\n" for line in lines)
+    return render_differences(report.differences) + told
 
 
 def _markdown(report: LockReport) -> str:
-    lines = [f"### `{plain(report.name)}`: {report.result}", ""]
+    lines = [f"### {escaped(report.name)}: {report.result}", ""]
     if report.problem:
         lines += [plain(report.problem), ""]
     if report.pinned:

@@ -10,7 +10,10 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 from imagegate.report.formats import printable
+from imagegate.report.page import page_environment
 from imagegate.report.text import format_bytes
 
 if TYPE_CHECKING:
@@ -131,7 +134,7 @@ def render_text(overview: Overview, *, details: bool = False) -> str:
         lines += _listed(overview, group) if details else _folded(overview, group)
     if any(overview.stands_out(row, pin) for row in rows for pin in PINS):
         lines += ["", "*: another version than most images have"]
-    return printable("\n".join(lines) + "\n")
+    return "".join(f"{shown(line)}\n" for line in lines)
 
 
 def _groups(rows: Iterable[Row]) -> list[list[Row]]:
@@ -238,7 +241,7 @@ def render_json(overview: Overview) -> str:
             for row in overview.rows
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+    return json.dumps(redact_document(document), indent=2, ensure_ascii=True) + "\n"
 
 
 def render_page(overview: Overview, *, version: str) -> str:
@@ -250,18 +253,7 @@ def render_page(overview: Overview, *, version: str) -> str:
 
 @cache
 def _template() -> Template:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("imagegate.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["bytes"] = format_bytes
-    return environment.get_template("overview.html.j2")
+    return page_environment().get_template("overview.html.j2")
 
 
 def _plural(number: int, what: str) -> str:

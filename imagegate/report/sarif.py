@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from imagegate.checks.index import find
-from imagegate.foreign import visible
+from imagegate.report.told import ToldVerdict
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from imagegate.verdict import Finding, Verdict
+    from imagegate.foreign import Foreign
+    from imagegate.report.told import ToldFinding
+    from imagegate.verdict import Verdict
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SCHEMA = (
@@ -43,6 +45,10 @@ def document_of(runs: Sequence[dict[str, object]]) -> str:
 
 def run_of(verdict: Verdict, version: str) -> dict[str, object]:
     """Write one verdict as a run."""
+    return _run(ToldVerdict(verdict), version)
+
+
+def _run(verdict: ToldVerdict, version: str) -> dict[str, object]:
     # every check is a rule, those without a finding too: a reader sees what was asked
     rules = [report.check for report in verdict.reports]
     rules += [*verdict.skipped, *(f.check for f in verdict.findings)]
@@ -54,12 +60,12 @@ def run_of(verdict: Verdict, version: str) -> dict[str, object]:
                 "rules": [_rule(rule) for rule in dict.fromkeys(rules)],
             }
         },
-        "automationDetails": {"id": f"imagegate/{verdict.subject}/"},
+        "automationDetails": {"id": f"imagegate/{_text(verdict.subject)}/"},
         "invocations": [{"executionSuccessful": True}],
         "results": [_result(finding, verdict, rules) for finding in verdict.findings],
         "properties": {
             "verdict": "PASSED" if verdict.passed else "FAILED",
-            **{name: visible(value) for name, value in verdict.heading},
+            **{name: _text(value) for name, value in verdict.heading},
         },
     }
 
@@ -76,18 +82,18 @@ def _rule(identifier: str) -> dict[str, object]:
     }
 
 
-def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, object]:
+def _result(finding: ToldFinding, verdict: ToldVerdict, rules: list[str]) -> dict[str, object]:
     place = finding.place
     location: dict[str, object] = {
         # code scanning wants a file of the repository: the one that says what the image should be
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(place.file or verdict.file)},
+            "artifactLocation": {"uri": (place.file or verdict.file).written(quote)},
             "region": {"startLine": place.line or 1},
         }
     }
     if place.path:
         location["logicalLocations"] = [
-            {"fullyQualifiedName": visible(f"/{place.path}"), "kind": "resource"}
+            {"fullyQualifiedName": f"/{_text(place.path)}", "kind": "resource"}
         ]
     return {
         "ruleId": finding.check,
@@ -95,34 +101,40 @@ def _result(finding: Finding, verdict: Verdict, rules: list[str]) -> dict[str, o
         "level": "error" if finding.severity is Severity.FAIL else "note",
         "message": {"text": _message(finding)},
         "locations": [location],
-        "partialFingerprints": {"imagegate/v1": _fingerprint(finding, verdict)},
+        "partialFingerprints": {"imagegate/v1": _fingerprint(finding, _text(verdict.subject))},
         "properties": {
             "code": finding.code,
-            "subject": visible(finding.subject),
-            "locked": visible(finding.locked),
-            "found": visible(finding.found),
+            "subject": _text(finding.subject),
+            "locked": _text(finding.locked),
+            "found": _text(finding.found),
             "layer": place.layer,
-            "layerDigest": visible(place.layer_digest),
-            "step": visible(place.step),
+            "layerDigest": _text(place.layer_digest),
+            "step": _text(place.step),
         },
     }
 
 
-def _message(finding: Finding) -> str:
-    parts = [f"{finding.subject}: {finding.message}" if finding.subject else finding.message]
-    if finding.locked or finding.found:
-        parts.append(f"locked={finding.locked or 'nothing'} found={finding.found or 'nothing'}")
+def _text(foreign: Foreign) -> str:
+    """Write a property, which is plain text; the JSON's writer escapes what is JSON's."""
+    return foreign.written(str)
+
+
+def _message(finding: ToldFinding) -> str:
+    subject, message = link_free(finding.subject), link_free(finding.message)
+    locked, found = link_free(finding.locked), link_free(finding.found)
+    parts = [f"{subject}: {message}" if subject else message]
+    if locked or found:
+        parts.append(f"locked={locked or 'nothing'} found={found or 'nothing'}")
     if finding.hint:
-        parts.append(f"hint: {finding.hint}")
-    return plain("; ".join(parts))
+        parts.append(f"hint: {link_free(finding.hint)}")
+    return "; ".join(parts)
 
 
-def plain(text: str) -> str:
-    """Write a message; `[text](address)` is a link, and a backslash takes that away (3.11.6)."""
-    return re.sub(r"([\\\[\]])", r"\\\1", visible(text))
+def link_free(foreign: Foreign) -> str:
+    """Take the meaning from ``[text](address)``, a link (sarif-v2.1.0, 3.11.6)."""
+    return foreign.written(lambda text: re.sub(r"([\\\[\]])", r"\\\1", text))
 
 
-def _fingerprint(finding: Finding, verdict: Verdict) -> str:
+def _fingerprint(finding: ToldFinding, subject: str) -> str:
     """Name the finding so that it is the same one in the next run, whatever the values are then."""
-    parts = (verdict.subject, finding.code, finding.subject, finding.place.path)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
+    return hashlib.sha256(finding.key(subject)).hexdigest()

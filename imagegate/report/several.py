@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from imagegate.foreign import shown
+from imagegate.foreign import Foreign, shown
 from imagegate.foreign.credentials import redact
 from imagegate.oci.documents import canonical_json
 from imagegate.report import github, junit, markdown, sarif
@@ -214,7 +214,9 @@ def _unjudged_run(one: Unjudged, version: str) -> dict[str, Any]:
                     {
                         "level": "error",
                         "message": {
-                            "text": sarif.plain(f"{text}; hint: {one.hint}" if one.hint else text)
+                            "text": sarif.link_free(
+                                Foreign(f"{text}; hint: {one.hint}" if one.hint else text)
+                            )
                         },
                         "locations": [
                             {"physicalLocation": {"artifactLocation": {"uri": quote(one.file)}}}
@@ -301,8 +303,10 @@ def _unjudged_suite(one: Unjudged) -> ET.Element:
         "testsuite", name=f"imagegate.{one.subject}", tests="1", failures="0", errors="1"
     )
     case = ET.SubElement(suite, "testcase", classname=f"imagegate.{one.subject}", name="judged")
-    error = ET.SubElement(case, "error", message=junit.plain(one.message), type="not judged")
-    error.text = junit.plain(one.hint)
+    error = ET.SubElement(
+        case, "error", message=junit.written(Foreign(one.message)), type="not judged"
+    )
+    error.text = junit.written(Foreign(one.hint))
     return suite
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import threading
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from imagegate.errors import FetchError
 from imagegate.oci.blob import CHUNK
 from imagegate.resolver.pipconfig import PIP
+from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,8 +84,7 @@ class WheelCache:
     ) -> None:
         """Run pip once for all; what it brings is put into the cache by its hash."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".download-") as name:
-            folder = Path(name)
+        with scratch_folder(self._folder) as folder:
             listing = folder / "requirements.txt"
             listing.write_text("".join(f"{wheel.requirement}\n" for wheel in wheels))
             arrived = folder / "wheels"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imagegate.coverage.building.profiles import find_profile
@@ -19,9 +16,11 @@ from imagegate.usecases.covering.assets import find_assets
 from imagegate.usecases.covering.contexts import label_of
 from imagegate.usecases.covering.reading import Shelf, Texts, build_of, ignore_for
 from imagegate.usecases.covering.wanted import Refused, Wanted
+from imagegate.workspace.atomic import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from imagegate.coverage.outcome import Asset
     from imagegate.coverage.sending.ignorefile import IgnoreFile
@@ -211,18 +210,7 @@ def write_atomically(place: Path, content: bytes) -> None:
     Raises:
         ImagegateError: it cannot be written.
     """
-    goal = place.resolve()
     try:
-        handle, name = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
-        try:
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            Path(name).chmod(goal.stat().st_mode & 0o7777)
-            Path(name).replace(goal)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_file(place, content)
     except OSError as failed:
         raise ImagegateError(f"`{place}` cannot be written: {failed}") from failed

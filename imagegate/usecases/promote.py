@@ -15,6 +15,7 @@ from imagegate.signing.locations import open_store
 from imagegate.sources.registry import push_image, registry_reference
 from imagegate.usecases.attest import Judgement, sign_verdict, timestamp
 from imagegate.usecases.attested import attested_verdict
+from imagegate.usecases.building import keeping_build
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.profile import foreign_variables, measured_by
@@ -108,7 +109,25 @@ def promote_recipe(
         DigestMismatch: the registry keeps or serves other bytes than it was given.
         FetchError: the registry refuses or fails.
         ProfileError: the profile cannot be written.
+        BusyError: another process builds the recipe.
     """
+    wish = _Promotion(at=call.now, by=promoted_by, why=why)
+    if image is not None:
+        return _promote(call, name, image, wish, trust=trust, signer=signer, push=push)
+    with keeping_build(call.workspace, name):
+        return _promote(call, name, image, wish, trust=trust, signer=signer, push=push)
+
+
+def _promote(
+    call: Invocation,
+    name: str,
+    image: str | None,
+    promotion: _Promotion,
+    *,
+    trust: Trust | None,
+    signer: Signer | BundleSigner | None,
+    push: Push | None,
+) -> PromoteOutcome:
     workspace = call.workspace
     state = workspace.state(name)
     lock = workspace.lock(name)
@@ -138,9 +157,7 @@ def promote_recipe(
             signer=signer,
             reporter=call.reporter,
         )
-    path = _publish(
-        workspace, judgement, repository, _Promotion(at=call.now, by=promoted_by, why=why)
-    )
+    path = _publish(workspace, judgement, repository, promotion)
     return PromoteOutcome(verdict=verdict, profile=path, pushed=pushed, moved=moved)
 
 

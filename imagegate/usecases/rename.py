@@ -7,11 +7,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError, UsageError
-from imagegate.lock import CONTENTS, LOCK_FILES, decode_lock
+from imagegate.lock import BASE_FILES, CONTENTS, LOCK_FILES, decode_lock
 from imagegate.lock.sealed import seal, unseal
 from imagegate.recipe import RECIPE_NAME
 from imagegate.workspace.atomic import write_file, write_folder
-from imagegate.workspace.ownership import foreign_in_lock
+from imagegate.workspace.ownership import foreign_in_lock, require_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,8 @@ def rename_recipe(workspace: Workspace, old: str, new: str) -> tuple[str, ...]:
     for taken in (images / new, workspace.lock_folder(new)):
         if taken.exists():
             raise UsageError(f"`{workspace.relative(taken)}` exists")
+    is_foreign = foreign_in_lock((*LOCK_FILES, *BASE_FILES), CONTENTS)
+    require_own(workspace.lock_folder(old), is_foreign, f"locks/{old}")
     done = []
     if workspace.lock_folder(old).is_dir():
         write_folder(

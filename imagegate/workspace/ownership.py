@@ -47,6 +47,53 @@ def require_own(folder: Path, foreign: Callable[[Path], str], where: str) -> Non
         )
 
 
+def require_own_record(path: Path, where: str) -> None:
+    """Require that a JSON record is free or imagegate's.
+
+    Args:
+        path: where a record will be written.
+        where: how messages name it.
+
+    Raises:
+        UsageError: what is there was not written by imagegate.
+    """
+    if (path.exists() or path.is_symlink()) and not _is_record(path):
+        raise UsageError(
+            f"`{where}` is not replaced: imagegate did not write it",
+            hint="move it away or remove it yourself; nothing was changed",
+        )
+
+
+def require_own_dockerfile(path: Path, layout: Path, record: Path, where: str) -> None:
+    """Require that a kept Dockerfile is free, or stands beside a build of imagegate's.
+
+    Its text says nothing of who wrote it; the build that it belongs to does, which is always
+    written first.
+
+    Raises:
+        UsageError: nothing beside it was built by imagegate.
+    """
+    if not (path.exists() or path.is_symlink()):
+        return
+    built = layout.is_dir() and any(layout.iterdir()) and not foreign_in_layout(layout)
+    if not path.is_file() or not (built or _is_record(record)):
+        raise UsageError(
+            f"`{where}` is not replaced: imagegate did not write it",
+            hint="move it away or remove it yourself; nothing was changed",
+        )
+
+
+def _is_record(path: Path) -> bool:
+    try:
+        document = read_object(read_regular(path), "the record")
+    except (OSError, ImageError):
+        return False
+    # the earliest records have no schema
+    return str(document.get("schema")).startswith("imagegate-") or (
+        "digest" in document and "imagegate" in document
+    )
+
+
 def foreign_in_layout(folder: Path) -> str:
     """Say what in a folder is not of an OCI layout that imagegate wrote."""
     for path in sorted(folder.rglob("*")):

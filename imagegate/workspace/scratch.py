@@ -24,9 +24,13 @@ _YOUNG = 60.0
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Give a new folder below the system's temporary folder (``TMPDIR``); removed afterwards."""
-    parent = Path(tempfile.gettempdir())
+def scratch_folder(below: Path | None = None) -> Iterator[Path]:
+    """Give a new folder, which is removed afterwards.
+
+    Args:
+        below: where it is made; the system's temporary folder (``TMPDIR``) if ``None``.
+    """
+    parent = below if below is not None else Path(tempfile.gettempdir())
     _sweep(parent)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -125,11 +125,11 @@ def test_a_download_is_ended_with_its_command(world: World) -> None:
         text=True,
     )
     while process.poll() is None and not list(
-        (world.root.parent / "cache").glob("wheels/.download-*")
+        (world.root.parent / "cache").glob("wheels/imagegate-tmp-*")
     ):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     process.communicate()
 
     assert process.returncode in (130, 0)
-    assert not list((world.root.parent / "cache").glob("wheels/.download-*"))
+    assert not list((world.root.parent / "cache").glob("wheels/imagegate-tmp-*"))

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from imagegate.errors import UsageError
+from imagegate.errors import ProfileError, UsageError
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.signing.keys import generate, write_pair
+from imagegate.usecases.building import building, keeping_build
+from imagegate.usecases.rename import rename_recipe
+from imagegate.workspace import Workspace
 from imagegate.workspace.atomic import new_folder, write_file
 from imagegate.workspace.exclusive import BusyError, exclusive
 from imagegate.workspace.ownership import foreign_in_layout, foreign_in_lock
 from imagegate.workspace.scratch import scratch_folder
 from tests.images import ImageBuilder, write_layout
+from tests.workspaces import built_workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -209,3 +213,129 @@ def test_a_killed_process_holds_nothing_and_leaves_nothing(
     with scratch_folder() as mine:
         assert list(tmp_path.iterdir()) == [mine]
     assert not list(tmp_path.iterdir())
+
+
+# --- records, locks and profiles that somebody else wrote
+
+
+def test_somebodys_files_beside_a_build_are_not_replaced(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    (tmp_path / "build").mkdir()
+    for name in ("demo.build.json", "demo.verdict.json", "demo.Dockerfile"):
+        for content in ("my notes", '{"mine": true}', ""):
+            path = tmp_path / "build" / name
+            path.write_text(content)
+            with (
+                pytest.raises(UsageError, match=f"`build/{name}` is not replaced"),
+                building(workspace, "demo"),
+            ):
+                pytest.fail("the build began")
+            assert path.read_text() == content
+            path.unlink()
+
+
+def test_the_records_of_a_build_are_replaced(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    layout(build / "demo", own=True)
+    (build / "demo.Dockerfile").write_text("FROM x")
+    (build / "demo.build.json").write_text('{"schema": "imagegate-build-1", "digest": "x"}')
+    (build / "demo.verdict.json").write_text('{"schema": "imagegate-verdict-2"}')
+    with building(Workspace(tmp_path), "demo") as folder:
+        assert folder == build / "demo"
+
+
+def test_a_dockerfile_that_is_a_folder_or_stands_alone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "build" / "demo.Dockerfile").mkdir(parents=True)
+    with (
+        pytest.raises(UsageError, match="is not replaced"),
+        building(Workspace(tmp_path), "demo"),
+    ):
+        pytest.fail("the build began")
+
+
+def test_no_build_replaces_what_is_being_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imagegate.usecases.building._PATIENCE", 0.1)
+    layout(tmp_path / "build" / "demo", own=True)
+    workspace = Workspace(tmp_path)
+    with (
+        keeping_build(workspace, "demo"),
+        pytest.raises(BusyError, match="the build of `demo`"),
+        building(workspace, "demo"),
+    ):
+        pytest.fail("the build began")
+    with building(workspace, "demo"):
+        pass
+
+
+def published(number: str) -> PublishedState:
+    return PublishedState(
+        env={"NUMBER": number},
+        settings={},
+        verdict=f"sha256:{number}",
+        promoted_at="2026-01-01T00:00:00Z",
+        promoted_by="x",
+    )
+
+
+def test_a_profile_that_no_promotion_wrote_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "demo.env").write_text("MY=own\n")
+    with pytest.raises(ProfileError, match="imagegate did not write it"):
+        ProfileStore(tmp_path).publish("demo", published("1"), b"1")
+    assert (tmp_path / "demo.env").read_text() == "MY=own\n"
+    assert not (tmp_path / "demo.json").exists()
+
+
+def _end(store: ProfileStore) -> Path:
+    return store.retire("demo", at="x", by="x")
+
+
+@pytest.mark.parametrize("retire", [False, True])
+def test_somebodys_serving_arguments_are_neither_replaced_nor_removed(
+    tmp_path: Path, retire: bool
+) -> None:
+    store = ProfileStore(tmp_path)
+    store.publish("demo", published("1"), b"1")
+    (tmp_path / "demo.serve.yaml").write_text("port: 1\n")
+    with pytest.raises(ProfileError, match="imagegate did not write it"):
+        _end(store) if retire else store.publish("demo", published("2"), b"2")
+    assert (tmp_path / "demo.serve.yaml").read_text() == "port: 1\n"
+    assert (tmp_path / "demo.env").read_text() == "NUMBER=1\n"
+
+
+def test_a_linked_folder_of_profiles_and_a_linked_profile_keep_their_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "profiles").symlink_to("real")
+    store = ProfileStore(tmp_path / "profiles")
+    store.publish("demo", published("1"), b"1")
+    (tmp_path / "real" / "demo.env").rename(tmp_path / "elsewhere.env")
+    (tmp_path / "real" / "demo.env").symlink_to(tmp_path / "elsewhere.env")
+    store.publish("demo", published("2"), b"2")
+    assert (tmp_path / "profiles").is_symlink()
+    assert (tmp_path / "real" / "demo.env").is_symlink()
+    assert (tmp_path / "elsewhere.env").read_text() == "NUMBER=2\n"
+
+
+def test_a_renamed_recipe_loses_nothing_of_somebodys_in_its_lock(tmp_path: Path) -> None:
+    built = built_workspace(tmp_path)
+    locks = built.root / "locks" / "served"
+    (locks / "notes.txt").write_text("a week's work")
+    with pytest.raises(UsageError, match=r"imagegate did not write `notes\.txt`"):
+        rename_recipe(built.workspace, "served", "other")
+    assert (locks / "notes.txt").read_text() == "a week's work"
+    assert (built.root / "images" / "served").is_dir()
+    assert not (built.root / "locks" / "other").exists()
+
+
+def test_a_killed_download_is_swept_from_the_cache(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path) as living:
+        left = tmp_path / f"{living.name[:-4]}left"
+        left.mkdir()
+        os.utime(left, (0, 0))
+        with scratch_folder(tmp_path) as other:
+            assert other.parent == tmp_path
+            assert living.is_dir()
+            assert not left.exists()
+    assert list(tmp_path.iterdir()) == []

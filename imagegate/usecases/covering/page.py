@@ -50,9 +50,7 @@ code { overflow-wrap: anywhere }
 
 def render_page(verdicts: Sequence[Verdict]) -> str:
     """Write the page; every value is escaped."""
-    from jinja2 import Environment
-
     from imagegate.report.formats import printable
+    from imagegate.report.page import page_environment
 
-    template = Environment(autoescape=True, trim_blocks=True).from_string(_PAGE)
-    return printable(template.render(verdicts=verdicts))
+    return printable(page_environment().from_string(_PAGE).render(verdicts=verdicts))

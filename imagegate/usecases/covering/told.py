@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from imagegate.checks.coverage import CHECKS
 from imagegate.checks.coverage.covering import CoverageVerdict, Covering
 from imagegate.coverage.render import to_github, to_json, to_text
+from imagegate.foreign import shown
+from imagegate.foreign.credentials import redact_document
 from imagegate.report.formats import Format
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def _text(answers: Sequence[Answer]) -> str:
     parts = [
         to_text((answer.report,))
         if answer.report is not None
-        else "\n".join(_unjudged(answer)) + "\n"
+        else "".join(f"{shown(line)}\n" for line in _unjudged(answer))
         for answer in answers
     ]
     if len(answers) > 1:
@@ -109,7 +111,8 @@ def _json(answers: Sequence[Answer]) -> str:
         if answer.error is not None
     ]
     document["notes"] = list(dict.fromkeys(note for answer in answers for note in answer.notes))
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    hidden = redact_document(document)
+    return json.dumps(hidden, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def _github(answers: Sequence[Answer]) -> str:
@@ -117,6 +120,6 @@ def _github(answers: Sequence[Answer]) -> str:
     for answer in answers:
         if answer.error is not None:
             message = f"{answer.title}: not judged: {answer.error.message}"
-            escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+            escaped = shown(message).replace("%", "%25")
             lines.append(f"::error title=COPY coverage::{escaped}\n")
     return "".join(lines)
