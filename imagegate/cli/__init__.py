@@ -27,6 +27,7 @@ COMMANDS = {
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
+    "load": ("imagegate.cli.load", "Bring an image to docker or podman without a registry."),
     "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
     "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
     "coverage": (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from imagegate.engines.container.secrets import Secret
-    from imagegate.engines.container.tools import Builder, Network
+    from imagegate.engines.container.tools import Network
 
 
 @click.command(cls=Command)
@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--builder",
-    type=click.Choice(["auto", "buildx", "buildkit", "classic"]),
+    metavar="NAME",
     default="auto",
     show_default=True,
-    help="Which of docker's builders.",
+    help="Which of docker's builders: auto, buildx, buildkit, classic, or the name of any builder "
+    "that `docker buildx ls` lists, a remote one too.",
 )
 @click.option(
     "--network",
@@ -72,7 +73,7 @@ def command(
     full_from: str | None,
     threads: int | None,
     engine: Literal["compose", "docker", "podman"],
-    builder: Builder,
+    builder: str,
     network: Network,
     secrets: tuple[str, ...],
     insecure: bool,

@@ -96,6 +96,17 @@ def insecure_option(command: _Command) -> _Command:
     )(command)
 
 
+def jobs_option(command: _Command) -> _Command:
+    """Add ``--jobs``."""
+    return click.option(
+        "--jobs",
+        "-j",
+        type=click.IntRange(1, 256),
+        default=os.cpu_count() or 1,
+        help="How many images are judged at the same time; the number of processors by default.",
+    )(command)
+
+
 def complete_recipe(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a recipe's name in the shell."""
     from imagegate.errors import ImagegateError
@@ -177,11 +188,18 @@ def invocation(
     chosen: Path | None, *, insecure: bool = False, threads: int | None = None
 ) -> Invocation:
     """Return what this call of the program has: its workspace, its clock, its streams."""
+    return invocation_in(find_workspace(chosen), insecure=insecure, threads=threads)
+
+
+def invocation_in(
+    workspace: Workspace, *, insecure: bool = False, threads: int | None = None
+) -> Invocation:
+    """Return the same for a workspace that is known, or is yet to be made."""
     from imagegate.sources.connection import Connection
     from imagegate.usecases.invocation import Invocation
 
     return Invocation(
-        workspace=find_workspace(chosen),
+        workspace=workspace,
         now=datetime.now(UTC),
         cache=cache_folder(),
         reporter=reporter(),
@@ -211,6 +229,17 @@ class _Lines:
     @contextmanager
     def task(self, _title: str, _total: int | None) -> Iterator[Task]:
         yield _Nothing()
+
+
+class Named(_Lines):
+    """Remarks as lines that say which of several images they are about."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def say(self, text: str, /) -> None:
+        """Write each line behind the name."""
+        super().say("\n".join(f"{self._name}: {line}" for line in text.split("\n")))
 
 
 class _Nothing:

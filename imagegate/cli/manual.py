@@ -70,9 +70,17 @@ MANUALS = {
         examples=(
             ("imagegate init", "a workspace in the current folder"),
             ("imagegate init serving --name glm", "one in serving/, whose recipe is glm"),
+            ("imagegate init --base registry.example/vllm@sha256:…", "filled in from the base"),
+            ("imagegate init --base docker-daemon:vllm:1.2", "from an engine's image"),
         ),
-        exits=(("0", "written"), ("2", "a file of the recipe exists; nothing is replaced")),
+        exits=(
+            ("0", "written"),
+            ("2", "a file of the recipe exists; nothing is replaced"),
+            ("3", "the base cannot be read; nothing is written"),
+            INTERRUPTED,
+        ),
         files=_WORKSPACE,
+        environment=(_DOCKER, *_ACCOUNTS),
     ),
     "lock": Manual(
         examples=(
@@ -209,6 +217,22 @@ MANUALS = {
             ("ACTIONS_ID_TOKEN_REQUEST_URL", "set by GitHub Actions: who --keyless signs as"),
             ("GITHUB_ACTOR", "set by GitHub Actions: who publishes; the user without it"),
         ),
+    ),
+    "load": Manual(
+        examples=(
+            ("imagegate load glm", "into this machine's docker"),
+            ("imagegate load glm --host ssh://spark-2", "into the docker of another node"),
+            ("imagegate load glm --engine podman --base oci:base", "base layers out of a layout"),
+        ),
+        exits=(
+            ("0", "the engine holds the image, compared with what was sent"),
+            ("1", "the engine holds another image under its id"),
+            _USAGE,
+            ("3", "a layer is nowhere, or the engine is absent, refuses or fails"),
+            INTERRUPTED,
+        ),
+        files=(*_PROFILE_FILES[:1], _LAYOUT),
+        environment=(_DOCKER, *_ACCOUNTS),
     ),
     "inspect": Manual(
         examples=(

@@ -24,7 +24,7 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     from imagegate.errors import ImagegateError
 
     try:
-        folder = _find(ctx.params.get("workspace")).profiles()
+        folder = find_profiles(ctx.params.get("workspace")).profiles()
     except ImagegateError:
         return []
     return sorted(path.stem for path in folder.glob(f"{incomplete}*.env"))
@@ -51,7 +51,7 @@ def show(name: str, as_json: bool, history: bool, workspace: Path | None) -> int
     from imagegate.profile import encode_env
     from imagegate.usecases.profile import profile_history
 
-    states = profile_history(_find(workspace), name)
+    states = profile_history(find_profiles(workspace), name)
     if as_json:
         documents = [state.model_dump(mode="json") for state in states]
         click.echo(canonical_json(documents if history else documents[0]).decode(), nl=False)
@@ -100,7 +100,7 @@ def check(
     from imagegate.errors import ImagegateError, UsageError
     from imagegate.usecases.profile import check_profile, published_names
 
-    found = _find(workspace)
+    found = find_profiles(workspace)
     if every == bool(names):
         raise UsageError("name the profiles to check, or give `--all`")
     code = 0
@@ -146,12 +146,14 @@ def retire(name: str, why: str, workspace: Path | None) -> int:
     from imagegate.cli.common import person
     from imagegate.usecases.profile import retire_profile
 
-    path = retire_profile(_find(workspace), name, at=datetime.now(UTC), by=person(), why=why)
+    path = retire_profile(
+        find_profiles(workspace), name, at=datetime.now(UTC), by=person(), why=why
+    )
     tell(f"retired {path}")
     return 0
 
 
-def _find(chosen: Path | None) -> Workspace:
+def find_profiles(chosen: Path | None) -> Workspace:
     """Return the workspace, or the folder above that has `profiles` and nothing else of one."""
     from pathlib import Path
 

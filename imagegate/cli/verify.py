@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from imagegate.cli.common import (
+    Named,
     attested_options,
     complete_check,
     complete_recipe,
+    find_workspace,
     insecure_option,
     invocation,
+    jobs_option,
     tell,
     workspace_option,
     write_summary,
@@ -25,7 +30,10 @@ from imagegate.report.formats import Format
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from imagegate.checks.image.evidence import Evidence
     from imagegate.engines.container.tools import EngineName
+    from imagegate.errors import ImagegateError
+    from imagegate.report.several import Unjudged
     from imagegate.usecases.invocation import Invocation
     from imagegate.verdict import ImageVerdict
     from imagegate.workspace import Workspace
@@ -85,6 +93,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="What runs the image for --probe.",
 )
+@click.option(
+    "--published",
+    is_flag=True,
+    help="Judge what the profiles name, from its registry, instead of the builds.",
+)
+@jobs_option
 @insecure_option
 @workspace_option
 def command(
@@ -100,10 +114,15 @@ def command(
     skip: tuple[str, ...],
     probe: bool,
     engine: EngineName,
+    published: bool,
+    jobs: int,
     insecure: bool,
     workspace: Path | None,
 ) -> int:
     """Judge the images of the named recipes, or of all, from their bytes.
+
+    NAME may be a pattern such as 'glm*'. Every image is judged: one that cannot be hides no other,
+    and the exit code is the worst.
 
     Reads the manifest, the config, the lock and the added layers; the base is not read.
     A verdict with checks left out says so and cannot be promoted.
@@ -112,16 +131,18 @@ def command(
     from imagegate import __version__
     from imagegate.errors import UsageError
     from imagegate.report.formats import render
+    from imagegate.report.several import Unjudged, exit_code
+    from imagegate.usecases.several import choose, each
 
-    call = invocation(workspace, insecure=insecure)
-    found = call.workspace
-    chosen = names or found.recipe_names()
-    if not chosen:
-        raise UsageError("the workspace has no recipe", hint="write `images/NAME/image.toml`")
-    if image is not None and len(chosen) != 1:
+    found = find_workspace(workspace)
+    state_names = _published_names(found) if published else found.recipe_names()
+    chosen = choose(names, state_names, "profile" if published else "recipe")
+    if image is not None and len(names or chosen) != 1:
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
         )
+    if published and (image is not None or static):
+        raise UsageError("`--published` says what is judged: leave `--image` and `--static` out")
     left_out = left_out_checks(only, skip)
     if static:
         if image is not None or key is not None or html is not None:
@@ -136,20 +157,111 @@ def command(
         raise UsageError("a stored verdict is not asked by running: leave `--probe` out")
     if key is not None and left_out:
         raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
-    if key is not None:
-        verdicts = _attested(call, chosen, image, key, max_age)
+    task = _Task(
+        workspace=found.root,
+        insecure=insecure,
+        image=image,
+        published=published,
+        left_out=left_out,
+        probe_with=engine if probe else None,
+        key=key,
+        max_age=max_age,
+        several=len(chosen) > 1,
+    )
+    pairs: list[tuple[ImageVerdict, Evidence]] = []
+    results: list[ImageVerdict | Unjudged]
+    if html is not None:
+        # a page shows what images hold, which stays in the process that read them
+        judged = each(chosen, partial(_with_evidence, task), file_of=_file_of)
+        pairs = [one for one in judged if not isinstance(one, Unjudged)]
+        results = [one if isinstance(one, Unjudged) else one[0] for one in judged]
     else:
-        verdicts = _judged(
-            call,
-            chosen,
-            image,
-            html,
-            left_out,
-            probe_with=engine if probe else None,
-        )
-    write_job_summary(verdicts)
-    click.echo(render(verdicts, Format(form), version=__version__, details=details), nl=False)
-    return 0 if all(verdict.sound for verdict in verdicts) else 1
+        results = each(chosen, partial(_verdict, task), file_of=_file_of, jobs=jobs)
+    if len(results) == 1 and isinstance(results[0], Unjudged) and form == "text":
+        raise _as_error(results[0])
+    if html is not None and pairs:
+        from imagegate.report.html import render_html
+        from imagegate.workspace.atomic import write_file
+
+        write_file(html, render_html(pairs, version=__version__).encode())
+    write_job_summary(results)
+    click.echo(render(results, Format(form), version=__version__, details=details), nl=False)
+    return exit_code(results)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """What judging one image needs; it goes to another process as it is."""
+
+    workspace: Path
+    insecure: bool
+    image: str | None
+    published: bool
+    left_out: frozenset[str]
+    probe_with: EngineName | None
+    key: Path | None
+    max_age: float
+    several: bool
+
+    def call(self, name: str) -> Invocation:
+        """Return what one of several has; its remarks say which one they are about."""
+        call = invocation(self.workspace, insecure=self.insecure)
+        return replace(call, reporter=Named(name)) if self.several else call
+
+    def location(self, call: Invocation, name: str) -> str | None:
+        """Return where the image is, ``None`` for the build."""
+        if not self.published:
+            return self.image
+        from imagegate.usecases.verify import published_image
+
+        return published_image(call, name)
+
+
+def _verdict(task: _Task, name: str) -> ImageVerdict:
+    call = task.call(name)
+    if task.key is None:
+        return _with_evidence(task, name)[0]
+    from imagegate.signing.keys import read_verifier
+    from imagegate.usecases.attested import verify_attested
+
+    return verify_attested(
+        call,
+        name,
+        image=task.location(call, name),
+        verifier=read_verifier(task.key),
+        max_age=timedelta(hours=task.max_age),
+    )
+
+
+def _with_evidence(task: _Task, name: str) -> tuple[ImageVerdict, Evidence]:
+    from imagegate.usecases.verify import verify_recipe
+
+    call = task.call(name)
+    return verify_recipe(
+        call,
+        name,
+        image=task.location(call, name),
+        skip=task.left_out,
+        probe_with=task.probe_with,
+    )
+
+
+def _published_names(workspace: Workspace) -> Sequence[str]:
+    from imagegate.usecases.profile import published_names
+
+    return published_names(workspace)
+
+
+def _file_of(name: str) -> str:
+    return f"images/{name}/image.toml"
+
+
+def _as_error(one: Unjudged) -> ImagegateError:
+    """Let the only image's error be told as every command tells one."""
+    from imagegate.errors import ImagegateError, UsageError
+
+    kind = UsageError if one.exit_code == UsageError.exit_code else ImagegateError
+    return kind(one.message, hint=one.hint or None)
 
 
 def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[str]:
@@ -175,30 +287,6 @@ def left_out_checks(only: tuple[str, ...], skip: tuple[str, ...]) -> frozenset[s
     return left_out
 
 
-def _judged(
-    call: Invocation,
-    names: Sequence[str],
-    image: str | None,
-    html: Path | None,
-    left_out: frozenset[str],
-    *,
-    probe_with: EngineName | None,
-) -> list[ImageVerdict]:
-    from imagegate import __version__
-    from imagegate.usecases.verify import verify_recipe
-
-    judged = [
-        verify_recipe(call, name, image=image, skip=left_out, probe_with=probe_with)
-        for name in names
-    ]
-    if html is not None:
-        from imagegate.report.html import render_html
-        from imagegate.workspace.atomic import write_file
-
-        write_file(html, render_html(judged, version=__version__).encode())
-    return [verdict for verdict, _ in judged]
-
-
 def _static(workspace: Workspace, names: Sequence[str]) -> int:
     from imagegate.errors import ImagegateError
     from imagegate.usecases.verify import verify_static
@@ -215,22 +303,7 @@ def _static(workspace: Workspace, names: Sequence[str]) -> int:
     return code
 
 
-def _attested(
-    call: Invocation, names: Sequence[str], image: str | None, key: Path, max_age: float
-) -> list[ImageVerdict]:
-    from imagegate.signing.keys import read_verifier
-    from imagegate.usecases.attested import verify_attested
-
-    verifier = read_verifier(key)
-    return [
-        verify_attested(
-            call, name, image=image, verifier=verifier, max_age=timedelta(hours=max_age)
-        )
-        for name in names
-    ]
-
-
-def write_job_summary(verdicts: Sequence[ImageVerdict]) -> None:
+def write_job_summary(verdicts: Sequence[ImageVerdict | Unjudged]) -> None:
     """Add the report to the job's summary, where GitHub Actions asks for one."""
     from imagegate import __version__
     from imagegate.report.formats import render

@@ -94,6 +94,11 @@ class Image:
         """Digest of the manifest's bytes."""
         return None if self.manifest_bytes is None else Digest.of(self.manifest_bytes)
 
+    @property
+    def config_digest(self) -> Digest:
+        """Digest of the config's bytes, which engines without a manifest know the image by."""
+        return Digest.of(self.config_bytes)
+
 
 class ImageSource(Protocol):
     """A medium that holds one chosen image."""

@@ -106,7 +106,7 @@ def read_layer(
             progress=given,
         )
         tar = _Tar(running.enter_context(ThreadedHasher(new_hash(algorithm))))
-        pipe = running.enter_context(Pipe(lambda: _decompressed(reader, blob.what)))
+        pipe = running.enter_context(Pipe(lambda: decompressed(reader, blob.what)))
         try:
             entries = tuple(_within(scan_tar(tar.passing(pipe), want), budget))
         except ImageError as error:
@@ -150,7 +150,7 @@ class _Tar:
             yield chunk
 
 
-def _decompressed(reader: VerifiedReader, what: str) -> Generator[bytes]:
+def decompressed(reader: VerifiedReader, what: str) -> Generator[bytes]:
     """Inflate by what the bytes are, as runtimes do; the media type was checked before."""
     head = reader.head(4)
     source = cast("BinaryIO", reader)

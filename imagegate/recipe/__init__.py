@@ -13,6 +13,7 @@ from imagegate.oci.digest import Digest
 from imagegate.oci.documents import canonical_json
 from imagegate.oci.platform import Platform
 from imagegate.oci.reference import Reference
+from imagegate.recipe.origin import Origin, missing, read_origin
 from imagegate.recipe.sections import BASE_PLACEHOLDER, ImageToml, LinkEntry, PythonSection
 from imagegate.recipe.values import ENV_NAME, PLAIN_VALUE, RECIPE_NAME
 from imagegate.recipe.variables import Declared
@@ -20,6 +21,8 @@ from imagegate.verdict import Waiver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from imagegate.lock import BaseLock
 
 __all__ = [
     "ENV_NAME",
@@ -31,6 +34,9 @@ __all__ = [
     "parse_recipe",
 ]
 
+# where nothing says otherwise
+_SCRIPTS = "/usr/local/bin"
+_INTERPRETER = "/usr/bin/python3"
 # sections that say how an image is judged or told of, not what it is made of
 _JUDGED_BY: dict[str, Any] = {
     **dict.fromkeys(("pins", "denied", "toolchain", "serve", "waivers"), True),
@@ -46,15 +52,69 @@ class Recipe:
     Attributes:
         name: the folder's name.
         document: the parsed ``image.toml``.
-        platform: the platform in normal form.
+        origin: what the base says of what the document leaves out; ``None`` where it is not known.
+        written_platform: the document's platform in normal form, ``None`` where it says none.
     """
 
-    def __init__(self, name: str, document: ImageToml) -> None:
+    def __init__(self, name: str, document: ImageToml, origin: Origin | None = None) -> None:
         self.name = name
         self.document = document
-        self.platform = Platform.parse(document.platform)
+        self.origin = origin
+        self.written_platform = (
+            Platform.parse(document.platform) if document.platform is not None else None
+        )
         image = document.base.image
         self.base = Reference.parse_pinned(image) if image is not None else None
+
+    @property
+    def platform(self) -> Platform:
+        """The platform in normal form.
+
+        Raises:
+            RecipeError: the recipe leaves it out, and no base was read.
+        """
+        if self.written_platform is not None:
+            return self.written_platform
+        if self.origin is None:
+            raise missing(self.name, "platform", None)
+        return self.origin.platform
+
+    @property
+    def python(self) -> PythonSection:
+        """``[python]``, with what the base says of it.
+
+        Raises:
+            RecipeError: the recipe leaves out a key, and no base was read or it does not show it.
+        """
+        keys, origin = self.document.python, self.origin
+        # a recipe that names its interpreter says where commands go, or takes the usual place
+        found_scripts = origin.scripts if origin and keys.interpreter is None else None
+        return PythonSection(
+            version=self._said("version", keys.version, origin.version if origin else None),
+            site=self._said("site", keys.site, origin.site if origin else None),
+            scripts=keys.scripts or found_scripts or _SCRIPTS,
+            interpreter=keys.interpreter
+            or (origin.interpreter if origin else None)
+            or _INTERPRETER,
+            glibc=self._said("glibc", keys.glibc, origin.glibc if origin else None),
+        )
+
+    def _said(self, key: str, written: str | None, found: str | None) -> str:
+        value = written or found
+        if value is None:
+            raise missing(self.name, f"python.{key}", self.origin)
+        return value
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether the base has to say something."""
+        keys = self.document.python
+        written = (self.document.platform, keys.version, keys.site, keys.interpreter, keys.glibc)
+        return self.base is not None and None in written
+
+    def over(self, base: BaseLock) -> Recipe:
+        """Return the recipe with what its base says of what it leaves out."""
+        return Recipe(self.name, self.document, read_origin(base, self.document.python))
 
     @property
     def digest(self) -> Digest:
@@ -69,9 +129,14 @@ class Recipe:
     def made_of(self) -> dict[str, Any]:
         """What the recipe says of what the image is made of: what its digest is over."""
         # defaults are left out: a key that a later version knows changes no digest
-        return self.document.model_dump(
+        made_of = self.document.model_dump(
             mode="json", by_alias=True, exclude=_NOT_MADE_OF, exclude_defaults=True
         )
+        # what was the default before the base could say it: such locks stay fresh
+        for key, value in (("scripts", _SCRIPTS), ("interpreter", _INTERPRETER)):
+            if made_of.get("python", {}).get(key) == value:
+                del made_of["python"][key]
+        return made_of
 
     @property
     def policy(self) -> Digest:

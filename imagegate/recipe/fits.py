@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from typing import TYPE_CHECKING
 
-from imagegate.catalog.elfheader import machine_of
 from imagegate.catalog.startup import SYSTEM_PREFIXES, prefix_of, search_order
 from imagegate.errors import RecipeError
+from imagegate.recipe.origin import NAMED, glibc_of
 from imagegate.rootfs import FileTree
 
 if TYPE_CHECKING:
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from imagegate.facts import Facts
     from imagegate.recipe import Recipe
     from imagegate.rootfs import PathIndex
-
-_NAMED = re.compile(r"python(3\.\d+)t?")
-_GLIBC = re.compile(r"GLIBC_2\.(\d+)")
 
 
 def require_fit(recipe: Recipe, facts: Facts, files: PathIndex) -> None:
@@ -50,21 +46,21 @@ def require_fit(recipe: Recipe, facts: Facts, files: PathIndex) -> None:
 def _contradictions(
     recipe: Recipe, facts: Facts, files: PathIndex
 ) -> Iterator[tuple[str, str, str]]:
-    section = recipe.document.python
+    section = recipe.python
     programs = sorted(f"/{one.path}" for one in facts.interpreters if "/bin/" in f"/{one.path}")
     if programs:
         resolved = FileTree(files).resolve(section.interpreter)
         if resolved is None:
             yield "interpreter", section.interpreter, ", ".join(programs)
         else:
-            named = _NAMED.fullmatch(posixpath.basename(resolved))
+            named = NAMED.fullmatch(posixpath.basename(resolved))
             if named is not None and named[1] != section.version:
                 yield "version", section.version, f"{named[1]} (/{resolved})"
             elif named is not None:
                 searched = _searched(section.interpreter, section.version, facts)
                 if section.site.lstrip("/") not in searched:
                     yield "site", section.site, ", ".join(f"/{one}" for one in searched)
-    glibc = _glibc(recipe, facts)
+    glibc = glibc_of(recipe.platform, facts)
     if glibc is not None and section.glibc != glibc:
         yield "glibc", section.glibc, glibc
 
@@ -84,16 +80,3 @@ def _searched(interpreter: str, version: str, facts: Facts) -> tuple[str, ...]:
     if prefix in SYSTEM_PREFIXES and "dist-packages" in folders:
         made.append("usr/lib/python3/dist-packages")
     return tuple(dict.fromkeys([*known, *made]))
-
-
-def _glibc(recipe: Recipe, facts: Facts) -> str | None:
-    """Return the version of the base's C library, ``None`` where it shows none."""
-    machine = machine_of(recipe.platform)
-    minors = [
-        int(match[1])
-        for file in facts.elf
-        if file.machine == machine and posixpath.basename(file.path) == "libc.so.6"
-        for line in file.provides
-        if (match := _GLIBC.search(line))
-    ]
-    return f"2.{max(minors)}" if minors else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -71,8 +72,10 @@ class BaseSection(_Section):
         return self
 
 
-class PythonSection(_Section):
+class PythonKeys(_Section):
     """``[python]``: the interpreter that the layer's distributions are for.
+
+    What is left out is what the base says; see :mod:`imagegate.recipe.origin`.
 
     Attributes:
         version: ``major.minor``.
@@ -82,11 +85,22 @@ class PythonSection(_Section):
         glibc: the oldest glibc that the image has; decides which manylinux wheels fit.
     """
 
-    version: PythonVersion
-    site: AbsolutePath
-    scripts: AbsolutePath = "/usr/local/bin"
-    interpreter: AbsolutePath = "/usr/bin/python3"
-    glibc: GlibcVersion
+    version: PythonVersion | None = None
+    site: AbsolutePath | None = None
+    scripts: AbsolutePath | None = None
+    interpreter: AbsolutePath | None = None
+    glibc: GlibcVersion | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonSection:
+    """``[python]`` with everything that the base says of it; see :class:`PythonKeys`."""
+
+    version: str
+    site: str
+    scripts: str
+    interpreter: str
+    glibc: str
 
 
 class LinkEntry(_Section):
@@ -358,10 +372,10 @@ class ImageToml(_Section):
 
     schema_version: Literal[1] = Field(alias="schema")
     description: str = ""
-    platform: str
+    platform: str | None = None
     repository: Repository
     base: BaseSection
-    python: PythonSection
+    python: PythonKeys = Field(default_factory=PythonKeys)
     layer: LayerSection = Field(default_factory=LayerSection)
     assets: AssetsSection | None = None
     config: ConfigSection = Field(default_factory=ConfigSection)
@@ -388,6 +402,18 @@ class ImageToml(_Section):
             reason = refusal(name, self.pins)
             if reason is not None:
                 raise ValueError(f"profile: {reason}; take it out")
+        return self
+
+    @model_validator(mode="after")
+    def _says_what_no_base_says(self) -> Self:
+        keys = self.python
+        given = {"platform": self.platform, "python.version": keys.version}
+        given |= {"python.site": keys.site, "python.glibc": keys.glibc}
+        left_out = [f"`{key}`" for key, value in given.items() if value is None]
+        if self.base.scratch and left_out:
+            raise ValueError(
+                f"this image starts from scratch, and so no base says {', '.join(left_out)}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from imagegate.report.several import Unjudged
     from imagegate.verdict import Verdict
 
 
@@ -28,40 +29,32 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-def render(verdicts: Sequence[Verdict], form: Format, *, version: str, details: bool) -> str:
-    """Write verdicts in a form; SARIF and JUnit hold all of them in one document.
+def render(
+    results: Sequence[Verdict | Unjudged], form: Format, *, version: str, details: bool
+) -> str:
+    """Write results in a form; every form holds all of them in one document.
 
     Args:
-        verdicts: what to report.
+        results: what to report; what could not be judged is one too.
         form: how.
         version: this tool's version.
-        details: whether text lists every single comparison.
+        details: whether text lists every single comparison, and what passed.
     """
+    from imagegate.report import several
+
     match form:
         case Format.TEXT:
-            from imagegate.report.text import render_text
-
-            return printable("".join(render_text(v, details=details) for v in verdicts))
+            return printable(several.several_as_text(results, details=details))
         case Format.JSON:
-            from imagegate.report.document import render_json
-
-            return b"".join(render_json(verdict) for verdict in verdicts).decode()
+            return several.several_as_json(results)
         case Format.MARKDOWN:
-            from imagegate.report.markdown import render_markdown
-
-            return printable(render_markdown(verdicts))
+            return printable(several.several_as_markdown(results))
         case Format.SARIF:
-            from imagegate.report.sarif import render_sarif
-
-            return render_sarif(verdicts, version=version)
+            return several.several_as_sarif(results, version=version)
         case Format.JUNIT:
-            from imagegate.report.junit import render_junit
-
-            return render_junit(verdicts)
+            return several.several_as_junit(results)
         case Format.GITHUB:
-            from imagegate.report.github import render_github
-
-            return printable(render_github(verdicts))
+            return printable(several.several_as_github(results))
 
 
 def printable(text: str) -> str:

@@ -23,16 +23,25 @@ _NO_CHAR = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render_junit(verdicts: Sequence[Verdict]) -> str:
     """Write verdicts so that a CI server counts a check as a test."""
+    return document_of([suite_of(verdict) for verdict in verdicts])
+
+
+def document_of(suites: Sequence[ET.Element]) -> str:
+    """Write a document of these suites."""
     root = ET.Element("testsuites", name="imagegate")
-    for verdict in verdicts:
-        root.append(_suite(ToldVerdict(verdict)))
+    root.extend(suites)
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
+def suite_of(verdict: Verdict) -> ET.Element:
+    """Write one verdict as a suite."""
+    return _suite(ToldVerdict(verdict))
+
+
 def _suite(verdict: ToldVerdict) -> ET.Element:
-    reports, name = verdict.reports, _foreign(verdict.subject)
+    reports, name = verdict.reports, written(verdict.subject)
     failed = sum(not report.passed and not report.left_out for report in reports)
     left_out = sum(bool(report.left_out) for report in reports)
     counts = {"tests": len(reports), "failures": failed, "errors": 0}
@@ -47,7 +56,7 @@ def _suite(verdict: ToldVerdict) -> ET.Element:
     )
     properties = ET.SubElement(suite, "properties")
     for label, value in verdict.heading:
-        ET.SubElement(properties, "property", name=label, value=_foreign(value))
+        ET.SubElement(properties, "property", name=label, value=written(value))
     for report in reports:
         suite.append(_case(name, report))
     if not reports:
@@ -62,18 +71,18 @@ def _case(name: str, report: ToldReport) -> ET.Element:
         visible(line) for finding in report.findings for line in finding_lines(finding)
     )
     if report.left_out:
-        ET.SubElement(case, "skipped", message=_foreign(report.left_out))
+        ET.SubElement(case, "skipped", message=written(report.left_out))
     elif not report.passed:
         said = ", ".join(report.failing) or "nothing was compared"
         failure = ET.SubElement(case, "failure", message=_text(said), type=report.check)
         failure.text = _text(lines)
-    compared = "\n".join(map(_foreign, report.compared)) or _foreign(report.nothing_because)
+    compared = "\n".join(map(written, report.compared)) or written(report.nothing_because)
     notes = f"\n{lines}" if report.passed and lines else ""
     ET.SubElement(case, "system-out").text = _text(f"{compared}{notes}")
     return case
 
 
-def _foreign(text: Foreign) -> str:
+def written(text: Foreign) -> str:
     """Write one line of a field."""
     return text.written(_text)
 

@@ -28,6 +28,10 @@ class Difference:
     new: str
 
 
+# characters of one side of a difference; data formats carry all of it
+_LONG = 200
+
+
 def compare_locks(
     old: Lock | None, new: Lock, chosen: Collection[str] | None = None
 ) -> tuple[Difference, ...]:
@@ -82,11 +86,19 @@ def render_differences(differences: tuple[Difference, ...], *, limit: int = 20) 
 
 
 def _sides(difference: Difference) -> str:
+    old, new = _short(difference.old), _short(difference.new)
     if not difference.old:
-        return f"new {difference.new}"
+        return f"new {new}"
     if not difference.new:
-        return f"gone, was {difference.old}"
-    return f"{difference.old} -> {difference.new}"
+        return f"gone, was {old}"
+    return f"{old} -> {new}"
+
+
+def _short(value: str) -> str:
+    """Cut a value that would fill the screen, such as the entries of `ld.so.cache`; says so."""
+    if len(value) <= _LONG:
+        return value
+    return f"{value[:_LONG].rpartition(' ')[0] or value[:_LONG]} … ({len(value)} characters)"
 
 
 def _origin(lock: Lock) -> dict[str, str]:

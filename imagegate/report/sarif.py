@@ -32,14 +32,20 @@ def render_sarif(verdicts: Sequence[Verdict], *, version: str) -> str:
         verdicts: what to report.
         version: this tool's version.
     """
-    document = {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [_run(ToldVerdict(verdict), version) for verdict in verdicts],
-    }
+    return document_of([run_of(verdict, version) for verdict in verdicts])
+
+
+def document_of(runs: Sequence[dict[str, object]]) -> str:
+    """Write a SARIF file of these runs."""
+    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": list(runs)}
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
     # JSON could escape a lone surrogate, but strict readers refuse it: it stays text
     return _SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text) + "\n"
+
+
+def run_of(verdict: Verdict, version: str) -> dict[str, object]:
+    """Write one verdict as a run."""
+    return _run(ToldVerdict(verdict), version)
 
 
 def _run(verdict: ToldVerdict, version: str) -> dict[str, object]:
@@ -114,17 +120,17 @@ def _text(foreign: Foreign) -> str:
 
 
 def _message(finding: ToldFinding) -> str:
-    subject, message = _link_free(finding.subject), _link_free(finding.message)
-    locked, found = _link_free(finding.locked), _link_free(finding.found)
+    subject, message = link_free(finding.subject), link_free(finding.message)
+    locked, found = link_free(finding.locked), link_free(finding.found)
     parts = [f"{subject}: {message}" if subject else message]
     if locked or found:
         parts.append(f"locked={locked or 'nothing'} found={found or 'nothing'}")
     if finding.hint:
-        parts.append(f"hint: {_link_free(finding.hint)}")
+        parts.append(f"hint: {link_free(finding.hint)}")
     return "; ".join(parts)
 
 
-def _link_free(foreign: Foreign) -> str:
+def link_free(foreign: Foreign) -> str:
     """Take the meaning from ``[text](address)``, a link (sarif-v2.1.0, 3.11.6)."""
     return foreign.written(lambda text: re.sub(r"([\\\[\]])", r"\\\1", text))
 

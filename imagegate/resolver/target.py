@@ -44,7 +44,7 @@ class Target:
                 f"`{platform}` is not a platform that wheels are chosen for",
                 hint="use `linux/arm64` or `linux/amd64`",
             )
-        section = recipe.document.python
+        section = recipe.python
         major, _, minor = section.version.partition(".")
         return cls(
             machine=known[0],

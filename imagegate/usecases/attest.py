@@ -77,7 +77,7 @@ class Judgement:
 
 
 def _installed(evidence: Evidence) -> Installed:
-    python = evidence.recipe.document.python.version
+    python = evidence.recipe.python.version
     return Installed(
         distributions=installed(evidence.facts.distributions, evidence.sites),
         markers=marker_environment(evidence.image.config.platform, python),

@@ -104,7 +104,7 @@ def obtain_base(
         held = _held_by_engine(call, pinned, location)
         if held is not None:
             return held
-    source = call.open(location or base_location(call.workspace, recipe), recipe.platform)
+    source = call.open(location or base_location(call.workspace, recipe), recipe.written_platform)
     image = source.image
     reference = _agree(recipe, image, location, name_as)
     digest = _require_lockable(recipe, image)
@@ -115,7 +115,7 @@ def obtain_base(
             f"the base {digest} is locked already: none of its {format_bytes(_size(image))} are read"
         )
         return ObtainedBase(lock=found, files=None, index=index, image=reference, how="locked")
-    taken = _taken(call, source, digest, recipe, trusted)
+    taken = _taken(call, source, digest, trusted)
     if taken is not None:
         return ObtainedBase(
             lock=taken.lock, files=taken.files, index=index, image=reference, how="published"
@@ -166,7 +166,6 @@ def _taken(
     call: Invocation,
     source: ImageSource,
     digest: Digest,
-    recipe: Recipe,
     trusted: Sequence[KeyVerifier],
 ) -> TakenBase | None:
     """Take a published base lock, where the base is in a registry and a signer is trusted."""
@@ -177,7 +176,9 @@ def _taken(
     if not keys or not isinstance(source, RegistrySource):
         return None
     try:
-        taken = take_base(call, source.reference, digest, platform=recipe.platform, trusted=keys)
+        taken = take_base(
+            call, source.reference, digest, platform=source.image.config.platform, trusted=keys
+        )
     except AttestationError as error:
         call.reporter.say(error.message)
         return None
@@ -353,9 +354,10 @@ def _require_lockable(recipe: Recipe, image: Image) -> Digest:
             f"{image.location} holds no manifest, so the base has no digest to lock",
             hint="use an OCI layout, an archive of the containerd store, or a registry",
         )
-    if image.config.platform != recipe.platform:
+    if recipe.written_platform not in (None, image.config.platform):
         raise ImageError(
-            f"the base is for another platform: recipe={recipe.platform} found={image.config.platform}"
+            f"the base is for another platform: recipe={recipe.written_platform} found={image.config.platform}",
+            hint=f'write `platform = "{image.config.platform}"`, or leave the key out: the base says it',
         )
     return image.digest
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imagegate import __version__
@@ -15,6 +14,7 @@ from imagegate.engines.container.tools import Order
 from imagegate.errors import EngineError, RefusedError
 from imagegate.oci.documents import canonical_json
 from imagegate.report.document import render_json
+from imagegate.sources import open_image
 from imagegate.sources.daemon import open_docker_image, open_podman_image
 from imagegate.sources.registry import is_loopback
 from imagegate.usecases.build import fetch_wheels
@@ -30,11 +30,12 @@ from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from imagegate.coverage.copying import Copying
     from imagegate.engines.container.readback import ReadBack
     from imagegate.engines.container.secrets import Secret
-    from imagegate.engines.container.tools import Builder, Engine, EngineName, Network
+    from imagegate.engines.container.tools import Engine, EngineName, Network
     from imagegate.lock import Lock, LockedWheel
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import ImageSource
@@ -51,14 +52,14 @@ class EngineChoice:
 
     Attributes:
         name: docker or podman.
-        builder: which of docker's builders.
+        builder: which of docker's builders, or the name of one of buildx's.
         network: what steps may reach.
         secrets: build secrets.
         insecure: let the engine read the base over plain http.
     """
 
     name: EngineName
-    builder: Builder = "auto"
+    builder: str = "auto"
     network: Network = "none"
     secrets: tuple[Secret, ...] = ()
     insecure: bool = False
@@ -126,8 +127,10 @@ def _build_into(call: Invocation, name: str, layout: Path, choice: EngineChoice)
         choice=choice,
         reporter=reporter,
     )
-    identity, dockerfile = _build(job, wheels)
-    written = _read_back(job, identity, layout, call.threads)
+    with scratch_folder() as folder:
+        identity, dockerfile = _build(job, wheels, folder)
+        written = _read_back(job, identity, layout, call.threads)
+        identity = identity if not engine.instance else str(written.digest)
     write_file(layout.with_name(f"{name}.Dockerfile"), dockerfile.encode())
     built = open_judged(call, state, None)
     verdict, _ = judge(state, lock, built, reporter, copying=copying, today=call.today)
@@ -184,31 +187,32 @@ def _tell_limits(engine: Engine, recipe: Recipe, reporter: Reporter) -> None:
         )
 
 
-def _build(job: _Job, wheels: Mapping[LockedWheel, Path]) -> tuple[str, str]:
+def _build(job: _Job, wheels: Mapping[LockedWheel, Path], folder: Path) -> tuple[str, str]:
     """Let the engine build; returns its id of the image and the Dockerfile that it was given."""
     recipe, engine, choice, base = job.recipe, job.engine, job.choice, job.recipe.base
-    with scratch_folder() as folder:
-        context = stage_context(
-            Path(folder),
-            recipe,
-            job.lock,
-            wheels,
-            images=job.workspace.recipe_path(recipe.name).parent,
-            dialect=engine.dialect,
+    staged = folder / "context"
+    staged.mkdir()
+    context = stage_context(
+        staged,
+        recipe,
+        job.lock,
+        wheels,
+        images=job.workspace.recipe_path(recipe.name).parent,
+        dialect=engine.dialect,
+    )
+    job.reporter.say(f"building with {engine.name} {engine.version} ({engine.label})")
+    identity = engine.build(
+        Order(
+            context=context,
+            tag=job.tag,
+            platform=recipe.platform,
+            network=choice.network,
+            secrets=choice.secrets,
+            insecure=choice.insecure or (base is not None and is_loopback(base.registry)),
+            say=job.reporter.say,
         )
-        job.reporter.say(f"building with {engine.name} {engine.version} ({engine.builder})")
-        identity = engine.build(
-            Order(
-                context=context,
-                tag=job.tag,
-                platform=recipe.platform,
-                network=choice.network,
-                secrets=choice.secrets,
-                insecure=choice.insecure or (base is not None and is_loopback(base.registry)),
-                say=job.reporter.say,
-            )
-        )
-        return identity, context.dockerfile.read_text(encoding="utf-8")
+    )
+    return identity, context.dockerfile.read_text(encoding="utf-8")
 
 
 def _read_back(job: _Job, identity: str, layout: Path, threads: int) -> ReadBack:
@@ -229,6 +233,8 @@ def _read_back(job: _Job, identity: str, layout: Path, threads: int) -> ReadBack
                 advance=task.advance,
             )
         except RefusedError as error:
+            if job.engine.instance:
+                raise
             # the engine's own store is not ours to delete from
             held = f"{job.engine.name} still holds the image: `{job.engine.name} rmi {job.tag}`"
             raise RefusedError(error.message, hint=f"{error.hint}; {held}") from error
@@ -237,6 +243,8 @@ def _read_back(job: _Job, identity: str, layout: Path, threads: int) -> ReadBack
 def _open_built(engine: Engine, identity: str) -> ImageSource:
     if not identity:
         raise EngineError(f"{engine.name} did not say what it built")
+    if engine.instance:
+        return open_image(f"oci-archive:{identity}")
     if engine.name == "podman":
         return open_podman_image(identity)
     return open_docker_image(identity)
@@ -255,6 +263,11 @@ def _provenance(
             "engine": {
                 "name": engine.name,
                 "builder": engine.builder,
+                **(
+                    {"instance": engine.instance, "driver": engine.driver}
+                    if engine.instance
+                    else {}
+                ),
                 "version": engine.version,
                 "network": choice.network,
                 "secrets": [secret.name for secret in choice.secrets],

@@ -118,11 +118,34 @@ def lock_recipe(
         if obtained.image != state.recipe.base:
             rewritten = str(obtained.image)
             state = replace(state, recipe=_with_base(workspace, state.recipe, rewritten))
+        if state.recipe.leaves_out:
+            state = replace(state, recipe=state.recipe.over(obtained.lock))
+            _tell_origin(call, state.recipe)
         require_fit(state.recipe, obtained.lock.document.facts, obtained.lock.files)
     parts = _complete(call, state, obtained)
     return _write(
         call, parts, obtained, rewritten=rewritten, how=obtained.how if obtained else "scratch"
     )
+
+
+def _tell_origin(call: Invocation, recipe: Recipe) -> None:
+    """Say what was taken from the base, and what else it has."""
+    keys, origin = recipe.document.python, recipe.origin
+    assert origin is not None
+    taken = [f"platform {origin.platform}"] if recipe.written_platform is None else []
+    taken += [
+        f"{name} {found}"
+        for name, written, found in (
+            ("version", keys.version, origin.version),
+            ("interpreter", keys.interpreter, origin.interpreter),
+            ("site", keys.site, origin.site),
+            ("glibc", keys.glibc, origin.glibc),
+        )
+        if written is None and found is not None
+    ]
+    others = f"; the base also has {', '.join(origin.others)}" if origin.others else ""
+    if taken:
+        call.reporter.say(f"taken from the base: {', '.join(taken)}{others}")
 
 
 def _write(
@@ -256,7 +279,7 @@ def _pin_tag(call: Invocation, name: str, base: str | None) -> None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         image = document["base"]["image"]
-        platform = Platform.parse(document["platform"])
+        platform = Platform.parse(document["platform"]) if "platform" in document else None
         named = Reference.parse(image)
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         return  # whoever reads the recipe says what is wrong
@@ -310,7 +333,7 @@ def _complete(call: Invocation, state: RecipeState, obtained: ObtainedBase | Non
         paths, layer = _lock_wheels(call, state, facts)
         wheels = tuple(paths)
         sizes = {wheel.name: path.stat().st_size for wheel, path in paths.items()}
-        site = state.recipe.document.python.site.lstrip("/")
+        site = state.recipe.python.site.lstrip("/")
         options = options_of_wheels(site, paths.values())
     return LockParts(
         **_of_state(state, obtained.name if obtained is not None else None),

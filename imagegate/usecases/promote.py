@@ -19,11 +19,10 @@ from imagegate.usecases.building import keeping_build
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
 from imagegate.usecases.profile import foreign_variables, measured_by
-from imagegate.usecases.transfer import Destination, LayerSources, Moved, same_registry
+from imagegate.usecases.transfer import LayerSources, Moved, base_locations, same_registry
 from imagegate.usecases.verify import open_judged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime, timedelta
     from pathlib import Path
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from imagegate.recipe import Recipe
     from imagegate.signing.keys import BundleSigner, Signer, Verifier
     from imagegate.usecases.invocation import Invocation
+    from imagegate.usecases.transfer import Destination
     from imagegate.verdict import ImageVerdict
     from imagegate.workspace import RecipeState, Workspace
 
@@ -242,7 +242,7 @@ def _push(
     tag = push.to.tag_for(image.digest, recipe.name)
     layers = LayerSources(
         source,
-        tuple(_base_locations(call.workspace, recipe, push.base)),
+        tuple(base_locations(call.workspace, recipe, push.base)),
         connection=call.connection.of(recipe.platform),
         folder=call.workspace.root,
     )
@@ -265,18 +265,6 @@ def _push(
         blobs=done.blobs,
     )
     return Reference(repository.registry, repository.repository, tag, done.digest), moved
-
-
-def _base_locations(workspace: Workspace, recipe: Recipe, chosen: str | None) -> Iterator[str]:
-    """Say where the base's layers may be, nearest first."""
-    if chosen is not None:
-        yield chosen
-    if recipe.base is None:
-        return
-    made_here = recipe.document.base.recipe
-    if made_here is not None and workspace.layout(made_here).is_dir():
-        yield f"oci:{workspace.relative(workspace.layout(made_here))}"
-    yield f"docker://{recipe.base}"
 
 
 def _environment(

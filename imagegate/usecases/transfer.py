@@ -11,12 +11,15 @@ from imagegate.sources import open_image
 from imagegate.sources.registry import RegistrySink, RegistrySource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import Image, ImageSource, Layer
+    from imagegate.recipe import Recipe
     from imagegate.sources.connection import Connection
     from imagegate.sources.registry import PushedBlob, RegistryClient
+    from imagegate.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,24 @@ class LayerSources:
                 # another place may have the layer; the reason is told if none does
                 self._opened[location] = error
         return self._opened[location]
+
+
+def base_locations(workspace: Workspace, recipe: Recipe, chosen: str | None) -> Iterator[str]:
+    """Say where the base's layers may be, nearest first.
+
+    Args:
+        workspace: where a base that was built here lies.
+        recipe: whose base.
+        chosen: what the caller named.
+    """
+    if chosen is not None:
+        yield chosen
+    if recipe.base is None:
+        return
+    made_here = recipe.document.base.recipe
+    if made_here is not None and workspace.layout(made_here).is_dir():
+        yield f"oci:{workspace.relative(workspace.layout(made_here))}"
+    yield f"docker://{recipe.base}"
 
 
 def wire_received(source: object) -> int:

@@ -64,6 +64,27 @@ def verify_recipe(
     return verdict, evidence
 
 
+def published_image(call: Invocation, name: str) -> str:
+    """Return where the image of a profile is, if the workspace has the lock that it was judged by.
+
+    Raises:
+        ProfileError: there is no such profile, or it was edited.
+        LockError: the workspace has gone on; its lock says nothing of that image.
+    """
+    from imagegate.profile import ProfileStore
+
+    env = ProfileStore(call.workspace.profiles()).current(name).env
+    lock = call.workspace.lock(name)
+    if str(lock.digest) != env["LOCK_DIGEST"]:
+        raise LockError(
+            f"the profile `{name}` was published from another lock than the workspace has: "
+            f"profile={env['LOCK_DIGEST']} workspace={lock.digest}",
+            hint="check out the commit that it was published from, or build and promote anew; "
+            f"`imagegate profile check {name}` judges the profile by its own verdict",
+        )
+    return f"docker://{env['IMAGE']}"
+
+
 def _probed(
     verdict: ImageVerdict,
     evidence: Evidence,
@@ -88,7 +109,7 @@ def _probed(
         engine,
         identities,
         platform=image.config.platform,
-        interpreter=evidence.recipe.document.python.interpreter,
+        interpreter=evidence.recipe.python.interpreter,
         libraries=sorted(
             {reading.path for reading in evidence.facts.native if reading.component == "nccl"}
         ),

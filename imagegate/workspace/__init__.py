@@ -117,7 +117,17 @@ class Workspace:
             raise RecipeError(
                 f"`{self.relative(path)}` is not UTF-8 text (byte {error.start})"
             ) from error
-        return parse_recipe(name, text, self.relative(path))
+        recipe = parse_recipe(name, text, self.relative(path))
+        return self._over_its_base(recipe) if recipe.leaves_out else recipe
+
+    def _over_its_base(self, recipe: Recipe) -> Recipe:
+        """Let the locked base say what the recipe leaves out; without a lock nothing does."""
+        try:
+            where = self.relative(self.lock_folder(recipe.name))
+            named = named_base(recipe.name, self.lock_files(recipe.name), where)
+            return recipe.over(self.base_lock(named.digest)) if named is not None else recipe
+        except LockError:
+            return recipe  # whoever needs the lock says what is wrong with it
 
     def state(self, name: str) -> RecipeState:
         """Read a recipe, its requirements and its assets.

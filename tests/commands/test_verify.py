@@ -258,7 +258,7 @@ BAD_RECIPES: dict[str, tuple[str, str, str]] = {
     "a tag instead of a digest": ("@{digest}", ":latest", "names no digest"),
     "a short digest": ("{digest}", "sha256:12", "64 lower-case hex digits"),
     "an unknown key": ("[python]", "[python]\nversoin = 1", "unknown key `python.versoin`"),
-    "a missing key": ('glibc = "2.39"', "", "the key `python.glibc` is missing"),
+    "a missing key": ('repository = "localhost/demo"', "", "the key `repository` is missing"),
     "broken TOML": ("[python]", "[python", "is not valid TOML"),
     "an unknown schema": ("schema = 1", "schema = 9", "`schema`"),
     "a platform that is none": ("linux/arm64", "arm64", "not a platform"),

@@ -16,6 +16,7 @@ from tests.engines.machines import (
     forget_images,
     make_base,
     make_site,
+    second_docker,
     start_docker,
 )
 from tests.registry_source.peers import PASSWORD, USER, docker_registry, run
@@ -51,6 +52,15 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         if started is not None:
             started.terminate()
             started.wait()
+
+
+@pytest.fixture(scope="session")
+def second(engines: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Another docker, with containerd's image store; docker knows it as the context `second`."""
+    assert (engines / "cli-plugins").is_dir()
+    with second_docker(tmp_path_factory.mktemp("second")) as address:
+        run("docker", "context", "create", "second", "--docker", f"host={address}")
+        yield address
 
 
 @pytest.fixture(scope="session")

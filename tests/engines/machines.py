@@ -13,11 +13,12 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from imagegate.cli import run as imagegate
 from imagegate.usecases.gate import judge
@@ -27,6 +28,9 @@ from imagegate.workspace import Workspace
 from tests.calls import calling
 from tests.judging import COMPOSED
 from tests.registry_source.peers import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PEERS = Path(os.environ.get("IMAGEGATE_PEERS", Path(__file__).parents[2] / ".peers"))
 KEPT = PEERS / "engines"
@@ -325,3 +329,53 @@ def look_inside(site: Site, layout: Path) -> Inside:
         environment=config.environment,
         labels=config.labels or {},
     )
+
+
+@contextmanager
+def second_docker(folder: Path) -> Iterator[str]:
+    """Run a docker of a later suite, with containerd's image store, beside the one that runs.
+
+    Yields:
+        Its address, for `DOCKER_HOST`.
+    """
+    house = PEERS / "docker28/usr"
+    assert (house / "sbin/dockerd").is_file(), "put Debian sid's docker.io and containerd there"
+    bridge = "imagegate-second"
+    subprocess.run(["docker", "network", "rm", bridge], capture_output=True, check=False)
+    # two daemons that share `docker0` take it away from each other
+    run(
+        "docker",
+        "network",
+        "create",
+        "--opt",
+        f"com.docker.network.bridge.name={bridge[:15]}",
+        bridge,
+    )
+    address = f"unix://{folder}/sock"
+    log = folder / "dockerd.log"
+    # a path of its own for containerd and its shim; runc is this suite's
+    path = f"{house}/bin:{house}/sbin:{os.environ['PATH']}"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [
+                *(house / "sbin/dockerd", "--host", address, "--pidfile", folder / "pid"),
+                *("--data-root", folder / "data", "--exec-root", folder / "exec"),
+                *("--iptables=false", "--ip6tables=false", "--bridge", bridge[:15]),
+                *("--feature", "containerd-snapshotter=true"),
+            ],
+            stdout=stream,
+            stderr=stream,
+            env={**os.environ, "PATH": path},
+        )
+    try:
+        for _ in range(300):
+            asked = ["docker", "--host", address, "version"]
+            if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
+                break
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+        subprocess.run(["docker", "network", "rm", bridge], capture_output=True, check=False)

@@ -262,13 +262,13 @@ class Evidence:
         return self._sites(self.lock.base.facts)
 
     def _sites(self, facts: Facts) -> tuple[str, ...]:
-        python = self.recipe.document.python
+        python = self.recipe.python
         return search_order(python.interpreter, python.version, facts.sites, facts.interpreters)
 
     @cached_property
     def interpreters(self) -> tuple[tuple[PythonSearch, PythonSearch], ...]:
         """How each Python of the base searches for modules: in the base, and in the image."""
-        recipe = self.recipe.document.python
+        recipe = self.recipe.python
         known = self.lock.base.facts.interpreters
         called = [recipe.interpreter]
         # a program that is called by another name searches alike, unless an environment is beside
@@ -293,7 +293,7 @@ class Evidence:
     @cached_property
     def python_starts(self) -> tuple[str, ...]:
         """The folders that may come first on ``sys.path``, for some way to start Python."""
-        scripts = self.recipe.document.python.scripts
+        scripts = self.recipe.python.scripts
         found = [
             folder
             for tree, settings in (
@@ -309,7 +309,7 @@ class Evidence:
     def _python(
         self, called: str, tree: FileTree, facts: Facts, settings: ContainerConfig
     ) -> PythonSearch:
-        version = self.recipe.document.python.version
+        version = self.recipe.python.version
         return PythonSearch(
             tree=tree,
             facts=facts,

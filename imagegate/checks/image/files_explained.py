@@ -58,7 +58,7 @@ def _is_told(change: Change, evidence: Evidence) -> bool:
     if change.after.kind is Kind.DIRECTORY:
         return False
     folder = change.path.rpartition("/")[0]
-    scripts = evidence.recipe.document.python.scripts.strip("/")
+    scripts = evidence.recipe.python.scripts.strip("/")
     return site_of(change.path) is not None or folder == scripts
 
 

@@ -169,7 +169,7 @@ def _judge_versions(
         ]
         where = f"the image's `{library}`"
         if not offered and library == _LIBC and space == "GLIBC":
-            glibc = evidence.recipe.document.python.glibc
+            glibc = evidence.recipe.python.glibc
             offered, where = [tuple(map(int, glibc.split(".")))], "the recipe's `glibc`"
         if offered and max(offered) < number:
             _fail(
@@ -214,7 +214,7 @@ def _judge_extension(path: str, evidence: Evidence, findings: Findings) -> None:
     match = _EXTENSION.fullmatch(path)
     if match is None or not _is_imported(path, evidence):
         return
-    expected = evidence.recipe.document.python.version.replace(".", "")
+    expected = evidence.recipe.python.version.replace(".", "")
     triplet = TRIPLETS.get(evidence.machine, "")
     owner = evidence.locked_owner(path)
     if match["python"] == expected and triplet in ("", match["triplet"]):

@@ -108,7 +108,7 @@ def _judge_owner(item: _Item, path: str, evidence: Evidence, findings: Findings)
     """Refuse a `pip` or `python` of another Python than the recipe's: it sees other modules."""
     if item.kind != "program" or not _OF_PYTHON.fullmatch(item.name):
         return
-    wanted = prefix_of(evidence.recipe.document.python.interpreter)
+    wanted = prefix_of(evidence.recipe.python.interpreter)
     found = prefix_of(path)
     if found == wanted or {found, wanted} <= set(SYSTEM_PREFIXES):
         return
@@ -152,7 +152,7 @@ def _search(tree: FileTree, environment: Mapping[str, str], evidence: Evidence) 
     )
     flags = " ".join(environment.get(f"FLASHINFER_EXTRA_{n}", "") for n in ("CFLAGS", "CUDAFLAGS"))
     triplet = TRIPLETS.get(evidence.machine, "")
-    python = evidence.recipe.document.python
+    python = evidence.recipe.python
     # FlashInfer adds the interpreter's own headers and those of tvm_ffi
     # a virtual environment has the headers of the interpreter that it was made with
     prefixes = dict.fromkeys((prefix_of(python.interpreter), "usr"))

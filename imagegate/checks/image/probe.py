@@ -57,7 +57,7 @@ def _judge_freeze(evidence: Evidence, observation: Observation, findings: Findin
     if observation.freeze is None:
         findings.note("no-pip", "pip freeze", "the image's Python has no pip that answers")
         return ""
-    python = evidence.recipe.document.python.version
+    python = evidence.recipe.python.version
     facts = evidence.facts
     static = freeze(facts.distributions, python, (), facts.checkouts)
     expected, found = (

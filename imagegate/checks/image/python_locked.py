@@ -173,7 +173,7 @@ def _is_generated(node: Node, found: Node, evidence: Evidence) -> bool:
         return False
     entry_points = _entry_points_of(node.owner, evidence)
     expected = entry_points.get(name)
-    interpreter = evidence.recipe.document.python.interpreter
+    interpreter = evidence.recipe.python.interpreter
     return expected == launcher.entry_point and _same_python(
         launcher.interpreter, interpreter, evidence
     )
@@ -197,7 +197,7 @@ def _same_python(found: str, expected: str, evidence: Evidence) -> bool:
         # an environment's program is a link to another's, and searches otherwise
         beside = posixpath.dirname(found) == posixpath.dirname(expected)
         return real[0] == real[1] and beside
-    version = re.escape(evidence.recipe.document.python.version)
+    version = re.escape(evidence.recipe.python.version)
     named = re.fullmatch(rf"python(?:3|{version})?", posixpath.basename(found))
     return posixpath.dirname(found) == posixpath.dirname(expected) and named is not None
 
@@ -207,7 +207,7 @@ def _judge_added_path(change: Change, evidence: Evidence, findings: Findings) ->
     after = change.after
     if after is None or change.before is not None or after.kind is Kind.DIRECTORY:
         return
-    scripts = evidence.recipe.document.python.scripts.lstrip("/")
+    scripts = evidence.recipe.python.scripts.lstrip("/")
     if site_of(change.path) is None and posixpath.dirname(change.path) != scripts:
         return
     if evidence.lock.layer.get(change.path) is not None or change.path in evidence.links:

@@ -143,7 +143,7 @@ def _compare_same_path(
 
 def _compare_freeze(evidence: Evidence, findings: Findings) -> None:
     """Require every line of the locked ``pip freeze`` in the merged system's."""
-    python = evidence.recipe.document.python.version
+    python = evidence.recipe.python.version
     before = {pin.path: pin for pin in evidence.lock.base.facts.distributions}
     # a line that differs in the path of the machine that built it alone is the same pin
     found = [

@@ -27,9 +27,7 @@ _LAUNCH_NEEDS = (("--distributed-executor-backend", "ray", "ray"),)
 def _judge(evidence: Evidence) -> CheckReport:
     findings = Findings("python.requirements")
     overrides = evidence.recipe.document.layer.overrides
-    environment = marker_environment(
-        evidence.image.config.platform, evidence.recipe.document.python.version
-    )
+    environment = marker_environment(evidence.image.config.platform, evidence.recipe.python.version)
     before = installed(evidence.lock.base.facts.distributions, evidence.base_sites)
     now = installed(evidence.facts.distributions, evidence.sites)
     known = set(broken_requirements(before, environment))

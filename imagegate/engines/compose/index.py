@@ -54,7 +54,7 @@ def index_wheels(
 
     def one(wheel: LockedWheel) -> list[Node]:
         indexer = _Indexer(wheel.label)
-        install_wheel(wheels[wheel], recipe.document.python, wheel.name, indexer)
+        install_wheel(wheels[wheel], recipe.python, wheel.name, indexer)
         advance(wheels[wheel].stat().st_size)
         return indexer.nodes
 
@@ -64,7 +64,7 @@ def index_wheels(
 
 
 def _merge(recipe: Recipe, nodes: list[Node]) -> tuple[Node, ...]:
-    site = recipe.document.python.site.lstrip("/")
+    site = recipe.python.site.lstrip("/")
     decided = {f"{site}/{path}": name for path, name in recipe.document.layer.overlaps.items()}
     merged: dict[str, Node] = {}
     overlapping: set[str] = set()

@@ -153,7 +153,7 @@ def write_wheels(
     layer = LayerWriter(tar, below)
     for wheel, path in wheels:
         receiver = _WheelWriter(wheel, index, layer, tar)
-        install_wheel(path, recipe.document.python, wheel.name, receiver)
+        install_wheel(path, recipe.python, wheel.name, receiver)
         advance(path.stat().st_size)
     tar.finish()
 

@@ -7,14 +7,15 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from imagegate.engines.container.tools import INSTALL_BUILDX, INSTALL_DOCKER, Engine
+from imagegate.engines.container.tools import BUILDERS, INSTALL_BUILDX, INSTALL_DOCKER, Engine
 from imagegate.errors import EngineError, UsageError
+from imagegate.foreign.credentials import redact
 from imagegate.oci.platform import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from imagegate.engines.container.tools import Builder, EngineName
+    from imagegate.engines.container.tools import EngineName
 
 # docker 23 took its own BuildKit client out; from there on only the plugin speaks to it
 _BUILDKIT_WITHOUT_PLUGIN = 23
@@ -22,7 +23,7 @@ _SOCKET = "/var/run/docker.sock"
 INSTALL_PODMAN = "install podman (Debian: `podman`)"
 
 
-def find_engine(name: EngineName, builder: Builder = "auto") -> Engine:
+def find_engine(name: EngineName, builder: str = "auto") -> Engine:
     """Ask an engine whether it is there and what it can do.
 
     Raises:
@@ -33,6 +34,8 @@ def find_engine(name: EngineName, builder: Builder = "auto") -> Engine:
         if builder != "auto":
             raise UsageError("`--builder` chooses among docker's; podman has its own")
         return _find_podman()
+    if builder not in BUILDERS:
+        return _find_instance(builder)
     answer = _ask(
         ["docker", "version", "--format", "{{json .}}"],
         absent=INSTALL_DOCKER,
@@ -47,6 +50,51 @@ def find_engine(name: EngineName, builder: Builder = "auto") -> Engine:
         builder=_choose_builder(builder, str(client.get("Version", ""))),
         platform=Platform.of(str(server["Os"]), str(server["Arch"]), None),
         version=str(server.get("Version", "")),
+    )
+
+
+def _find_instance(name: str) -> Engine:
+    """Ask buildx for one of its builders; no daemon of this machine's takes part."""
+    try:
+        done = subprocess.run(
+            ["docker", "buildx", "inspect", name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise EngineError("`docker` does not run", hint=INSTALL_DOCKER) from error
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise EngineError(
+            f"buildx has no builder `{name}`" + (f": {redact(said[-1])}" if said else ""),
+            hint="`docker buildx ls` lists them; `docker buildx create` and `docker context create` "
+            f"make one. Docker's own ways are {', '.join(f'`{one}`' for one in BUILDERS)}",
+        )
+    # buildx has no other form for this (docker/buildx#1013); nodes come below the builder
+    told = [
+        (key.strip(), value.strip())
+        for key, colon, value in (line.partition(":") for line in done.stdout.splitlines())
+        if colon
+    ]
+    known: dict[str, str] = {}
+    for key, value in told:
+        known.setdefault(key, value)
+    if known.get("Error"):
+        raise EngineError(
+            f"the builder `{name}` cannot be reached: {redact(known['Error'])}",
+            hint=f"`docker buildx inspect --bootstrap {name}` starts it, or says why it cannot",
+        )
+    platforms = known.get("Platforms", "").replace("*", "").split(",")
+    return Engine(
+        name="docker",
+        builder="buildx",
+        platform=Platform.parse(platforms[0].strip() or "linux/amd64"),
+        version=known.get("BuildKit version", known.get("Buildkit", "")).removeprefix("v"),
+        instance=name,
+        driver=known.get("Driver", ""),
     )
 
 
@@ -70,7 +118,7 @@ def _find_podman() -> Engine:
     )
 
 
-def _choose_builder(wanted: Builder, client_version: str) -> str:
+def _choose_builder(wanted: str, client_version: str) -> str:
     has_buildx = (
         subprocess.run(
             ["docker", "buildx", "version"],

@@ -162,14 +162,14 @@ def _values(recipe: Recipe, lock: Lock, dialect: Dialect) -> dict[str, object]:
         "base": f"{recipe.base.name}@{recipe.base.digest}",
         "base_user": (settings.user if settings else None) or "",
         "platform": str(recipe.platform),
-        "python": document.python,
+        "python": recipe.python,
         "wheels": [wheel.label for wheel in lock.wheels],
         "wheelhouse": WHEELHOUSE,
         "mount_point": f"/{WHEELHOUSE}" if dialect.removes_mount_point else _mount_point(lock),
         "mounts": dialect.mounts,
         "epoch": dialect.epoch,
         "pip_install": lambda wheelhouse, root=None: pip_install(
-            document.python.interpreter, wheelhouse, root
+            recipe.python.interpreter, wheelhouse, root
         ),
         "assets": [
             (f"recipes/{model}", section.target.replace("{model}", model))

@@ -4,6 +4,7 @@
 builder    driven through              what it cannot do
 =========  ==========================  =====================================================
 buildx     python-on-whales
+a name     python-on-whales            (a builder of buildx's own, local, remote or Kubernetes)
 buildkit   ``docker build``            named builders, output forms
 classic    ``docker build``            bind mounts, build secrets, ``SOURCE_DATE_EPOCH``
 podman     ``podman build``            ``SOURCE_DATE_EPOCH`` (it sets times with ``--timestamp``)
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from imagegate.engines.container.context import EPOCH
 from imagegate.engines.container.dockerfile import Dialect
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from imagegate.oci.platform import Platform
 
 EngineName = Literal["docker", "podman"]
-Builder = Literal["auto", "buildx", "buildkit", "classic"]
+# of docker: one of these ways, or the name of a builder of buildx's, wherever that runs
+BUILDERS = ("auto", "buildx", "buildkit", "classic")
 Network = Literal["none", "default", "host"]
 # how much of what an engine said is shown when it fails
 _LAST_LINES = 30
@@ -82,6 +84,13 @@ class Engine:
     builder: str
     platform: Platform
     version: str
+    instance: str = ""
+    driver: str = ""
+
+    @property
+    def label(self) -> str:
+        """How messages name its builder."""
+        return f"{self.builder}, `{self.instance}`" if self.instance else self.builder
 
     @property
     def dialect(self) -> Dialect:
@@ -103,7 +112,8 @@ class Engine:
         """Build an image.
 
         Returns:
-            The engine's id of it.
+            The engine's id of it; of a named builder, which may have no store that is reached
+            from here, the path of the archive in the order's folder that holds it.
 
         Raises:
             UsageError: the builder cannot do what is asked for.
@@ -112,23 +122,28 @@ class Engine:
         if order.secrets and self.builder == "classic":
             raise UsageError("the classic builder knows no build secrets", hint=INSTALL_BUILDX)
         if self.builder == "buildx":
-            return _build_with_buildx(order)
+            return _build_with_buildx(order, self.instance)
         if self.name == "podman":
             return _build_with_podman(order)
         return _build_with_docker(order, buildkit=self.builder == "buildkit")
 
 
-def _build_with_buildx(order: Order) -> str:
+def _build_with_buildx(order: Order, instance: str) -> str:
     from python_on_whales import ClientNotFoundError, DockerClient, DockerException
 
     docker = DockerClient()
     last: deque[str] = deque(maxlen=_LAST_LINES)
+    archive = order.context.folder.parent / "built.tar"
+    # buildx, "exporters": an archive is what every driver can give, a store is the docker driver's
+    into: dict[str, Any] = (
+        {"builder": instance, "output": {"type": "oci", "dest": str(archive)}}
+        if instance
+        else {"tags": [order.tag], "load": True}
+    )
     try:
         logs = docker.buildx.build(
             order.context.folder,
             file=order.context.dockerfile,
-            tags=[order.tag],
-            load=True,
             provenance=False,
             network=order.network,
             platforms=[str(order.platform)],
@@ -136,16 +151,19 @@ def _build_with_buildx(order: Order) -> str:
             secrets=[f"id={secret.name},src={secret.path}" for secret in order.secrets],
             progress="plain",
             stream_logs=True,
+            **into,
         )
         for line in logs if isinstance(logs, Iterator) else ():
             last.append(line.rstrip())
-        return str(docker.image.inspect(order.tag).id)
+        return str(archive) if instance else str(docker.image.inspect(order.tag).id)
     except ClientNotFoundError as error:
         raise EngineError("docker does not run", hint=INSTALL_DOCKER) from error
     except DockerException as error:
         _show(order, last)
         raise EngineError(
-            f"`docker buildx build` failed with exit code {error.return_code}", hint=_WHY
+            f"`docker buildx build{f' --builder {instance}' if instance else ''}` failed with exit "
+            f"code {error.return_code}",
+            hint=_WHY,
         ) from error
 
 
