@@ -29,14 +29,14 @@ COMMANDS = {
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
     "load": ("imagegate.cli.load", "Bring an image to docker or podman without a registry."),
     "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
-    "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
+    "diff": ("imagegate.cli.diff", "Show how two images or locks differ."),
     "coverage": (
         "imagegate.cli.coverage",
-        "Say where each model's assets end in an image, without building it.",
+        "Show where each model's assets end up in an image, without building it.",
     ),
     "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
-    "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
-    "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
+    "node": ("imagegate.cli.node", "Show what a host has that a launch depends on."),
+    "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and show what is started."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
     "overview": (
         "imagegate.cli.overview",
@@ -48,8 +48,8 @@ COMMANDS = {
     ),
     "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
     "mv": ("imagegate.cli.mv", "Rename a recipe with its lock."),
-    "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
-    "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
+    "mirror": ("imagegate.cli.mirror", "Copy a base by digest to your own registry."),
+    "explain": ("imagegate.cli.explain", "Explain what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
 _EXITS = (
@@ -109,7 +109,7 @@ def cli() -> None:
     """Build GPU serving images and publish one only when its bytes prove that no base pin moved.
 
     A workspace is a folder with images/ and locks/; `imagegate init` writes one. What a command
-    does, reads, writes and obeys stands in its own help: `imagegate COMMAND --help`.
+    does, the files it uses and its variables: `imagegate COMMAND --help`.
     """
 
 

@@ -61,7 +61,7 @@ def list_command(form: str, workspace: Path | None) -> int:
 @command.command("read")
 @click.argument("reference", metavar="REF")
 @click.option("--platform", help="Which platform of an index, for instance linux/arm64.")
-@click.option("--again", is_flag=True, help="Read it even if its lock is there.")
+@click.option("--again", is_flag=True, help="Read it even if a lock of it exists.")
 @insecure_option
 @workspace_option
 def read_command(
@@ -90,7 +90,7 @@ def read_command(
     help="Sign with this private key.",
 )  # fmt: skip
 @passphrase_option
-@click.option("--keyless", is_flag=True, help="Sign with the identity that the CI hands out.")
+@click.option("--keyless", is_flag=True, help="Sign with the CI job's identity.")
 @insecure_option
 @workspace_option
 def push_command(
@@ -130,7 +130,7 @@ def push_command(
 @click.option("--platform", help="What the base has to be for, for instance linux/arm64.")
 @click.option(
     "--trust", "keys", metavar="KEYFILE", multiple=True, type=_KEY,
-    help="Whose base lock counts, beside those of locks/trust.toml; repeatable.",
+    help="Trust base locks signed by this key, as well as those in locks/trust.toml; repeatable.",
 )  # fmt: skip
 @insecure_option
 @workspace_option
@@ -141,7 +141,7 @@ def pull_command(
     insecure: bool,
     workspace: Path | None,
 ) -> int:
-    """Take the published lock of the base REF, `registry/repository@sha256:…`, if it counts.
+    """Take the published lock of the base REF, `registry/repository@sha256:…`, if it is still valid.
 
     It counts if a trusted key signed it and every digest, the base's among them, is the stated
     one. Nothing of the base itself is moved.
@@ -174,7 +174,7 @@ def pull_command(
 
 
 @command.command("prune")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
 @workspace_option
 def prune_command(dry_run: bool, workspace: Path | None) -> int:
     """Remove the base locks on which no recipe stands."""

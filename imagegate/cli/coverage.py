@@ -61,7 +61,7 @@ _FORMATS = ("text", "json", "markdown", "sarif", "junit", "github", "html")
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="What of it is not wanted in the image (repeatable).",
+    help="Which of these files may be missing from the image (repeatable).",
 )
 @click.option(
     "--expect",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def command(
     old: str, new: str, platform: str | None, form: str, everything: bool, workspace: Path | None
 ) -> int:
-    """Say how A and B differ: images or locks, in groups; exit 0 where they do not, else 1.
+    """Show how A and B differ: images or locks, in groups; exit 0 where they do not, else 1.
 
     A lock is named by its recipe or by its folder.
     """

@@ -40,7 +40,7 @@ def _profile(function: Callable[..., Any]) -> Callable[..., Any]:
         "overrides",
         multiple=True,
         metavar="WORD",
-        help="A word behind the arguments, e.g. --override=--max-model-len=65536; repeatable.",
+        help="Append an argument, e.g. --override=--max-model-len=65536; repeatable.",
     )
     return argument(variant(override(workspace_option(function))))
 
@@ -95,7 +95,7 @@ def _sources(
 @click.option(
     "--ray", metavar="COMMAND", help="Probe Ray by this, e.g. 'ssh head docker exec glm'."
 )
-@click.option("--running", is_flag=True, help="The containers have to run already.")
+@click.option("--running", is_flag=True, help="Require the containers to be running already.")
 @click.option("--full", is_flag=True, help="Hash the content of the weights too.")
 @click.option(
     "--format",

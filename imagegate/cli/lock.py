@@ -52,7 +52,7 @@ _FORMS = ("text", "json", "markdown")
 @click.option(
     "--verify-base",
     is_flag=True,
-    help="Change nothing; read the base and exit with 1 where its lock says otherwise.",
+    help="Change nothing; read the base and exit with 1 if its lock differs.",
 )
 @click.option(
     "--format", "form", type=click.Choice(_FORMS), default="text", show_default=True,

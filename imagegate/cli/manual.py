@@ -8,7 +8,7 @@ import click
 
 Rows = tuple[tuple[str, str], ...]
 
-INTERRUPTED = ("130", "interrupted; the files that were there are whole")
+INTERRUPTED = ("130", "interrupted; existing files are intact")
 _USAGE = ("2", "what was given cannot be used")
 _WORKSPACE: Rows = (
     ("images/NAME/image.toml", "the recipe, with requirements.in and recipes/ beside it"),
@@ -16,7 +16,7 @@ _WORKSPACE: Rows = (
 )
 _BASES: Rows = (
     ("locks/bases/DIGEST/", "what one base holds"),
-    ("locks/trust.toml", "whose published base locks count: `[[trusted]]`, `key = FILE`"),
+    ("locks/trust.toml", "whose published base locks are trusted: `[[trusted]]`, `key = FILE`"),
 )
 _LAYOUT = ("build/NAME/", "the OCI image layout that was built")
 _ACCOUNTS: Rows = (

@@ -10,7 +10,7 @@ from imagegate.cli.manual import Group
 
 @click.group(name="node", cls=Group)
 def command() -> None:
-    """Say what a host has that a launch depends on."""
+    """Show what a host has that a launch depends on."""
 
 
 @command.command()
@@ -36,7 +36,7 @@ def facts(
     prefix: str | None,
     as_json: bool,
 ) -> int:
-    """Say what this host has: memory, killers, driver, engines, weights, caches, links.
+    """Show what this host has: memory, killers, driver, engines, weights, caches, links.
 
     Without --json a summary; what could not be seen is always named. The module behind this runs
     alone too: `ssh node python3 - --weights DIR < imagegate/nodes/facts.py`.

@@ -37,7 +37,9 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", shell_complete=_complete)
-@click.option("--json", "as_json", is_flag=True, help="Everything, who, when and why included.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print everything as JSON, including who, when and why."
+)
 @click.option(
     "--history", is_flag=True, help="List what was published under this name, newest first."
 )
@@ -76,9 +78,7 @@ def _told(state: PublishedState) -> str:
 @command.command()
 @click.argument("names", nargs=-1, shell_complete=_complete)
 @click.option("--all", "every", is_flag=True, help="Check every published profile.")
-@click.option(
-    "--node", is_flag=True, help="Compare with the image that this machine's engine holds too."
-)
+@click.option("--node", is_flag=True, help="Also compare with the image in this machine's engine.")
 @click.option(
     "--engine",
     type=click.Choice(get_args(Engine)),

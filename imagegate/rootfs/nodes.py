@@ -109,7 +109,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def node_of(entry: TarEntry, layer: int) -> Node:
-    """Return what an entry that is no hard link puts into the tree."""
+    """Return what an entry that is not a hard link puts into the tree."""
     capabilities, attributes = attributes_of(entry) if entry.xattrs else _NO_ATTRIBUTES
     return Node(
         path=entry.path,
