@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imagegate.checks.image.native_choices import Choice
     from imagegate.verdict import CheckReport
 
-# variable, and the name that NCCL tries where the value is no file (NCCL, "Environment variables")
+# variable, and the name that NCCL tries where the value is not a file (NCCL, "Environment variables")
 _PLUGINS = {
     "NCCL_NET_PLUGIN": "libnccl-net-{}.so",
     "NCCL_TUNER_PLUGIN": "libnccl-tuner-{}.so",

@@ -231,7 +231,7 @@ def _run_build(order: Order, command: Sequence[str], environment: dict[str, str]
 
 
 _WHY = (
-    "what it said last stands above; the base has to be in a registry that the engine reaches "
+    "its last output is shown above; the base has to be in a registry that the engine reaches "
     "(`imagegate mirror`), and needs a shell and pip"
 )
 
