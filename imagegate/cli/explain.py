@@ -46,4 +46,6 @@ def command(check: str | None) -> int:
     if found.id not in NOT_WAIVABLE:
         code = check if "/" in check else f"{found.id}/…"
         click.echo(f"\n{_WAIVER.format(code=code)}")
+    else:
+        click.echo("\nIts findings cannot be waived: every other check rests on them.")
     return 0

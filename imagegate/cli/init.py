@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from imagegate.cli.common import end_on_sigterm, insecure_option, invocation_in
+from imagegate.cli.common import end_on_sigterm, insecure_option, invocation_in, tell
 from imagegate.cli.manual import Command
 
 
@@ -50,17 +50,17 @@ def command(
             name_as=base_name,
         )
     for path in begun.files:
-        click.echo(path)
+        tell(str(path))
     if begun.base is not None:
-        click.echo(f"base: {begun.base}", err=True)
+        tell(f"base: {begun.base}", err=True)
     if begun.others:
-        click.echo(
+        tell(
             f"the base also has {', '.join(begun.others)}; "
             "`[python] interpreter` in image.toml chooses",
             err=True,
         )
     if begun.remark:
-        click.echo(f"note: {begun.remark}", err=True)
+        tell(f"note: {begun.remark}", err=True)
     option = "" if begun.base is not None else " --base REF"
-    click.echo(f"next: `imagegate lock {name}{option}` in `{folder}`", err=True)
+    tell(f"next: `imagegate lock {name}{option}` in `{folder}`", err=True)
     return 0

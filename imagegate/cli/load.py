@@ -11,6 +11,7 @@ from imagegate.cli.common import (
     end_on_sigterm,
     insecure_option,
     invocation_in,
+    tell,
     workspace_option,
 )
 from imagegate.cli.manual import Command
@@ -61,7 +62,7 @@ def command(
     call = invocation_in(find_profiles(workspace), insecure=insecure)
     loaded = load_image(call, name, LoadChoice(engine=engine, host=host, image=image, base=base))
     for line in _lines(name, loaded):
-        click.echo(line)
+        tell(line)
     return 0
 
 

@@ -42,6 +42,7 @@ def render(
     """
     from imagegate.report import several
 
+    results = [several.without_secrets(one) for one in results]
     match form:
         case Format.TEXT:
             return printable(several.several_as_text(results, details=details))

@@ -344,6 +344,8 @@ def _said(one: Unjudged) -> str:
     return f"{one.message}\nhint: {one.hint}" if one.hint else one.message
 
 
-def without_secrets(one: Unjudged) -> Unjudged:
-    """Hide credentials in what an error quotes."""
+def without_secrets(one: Verdict | Unjudged) -> Verdict | Unjudged:
+    """Hide credentials in what an error quotes; those of findings are hidden already."""
+    if not isinstance(one, Unjudged):
+        return one
     return replace(one, message=redact(one.message), hint=redact(one.hint))

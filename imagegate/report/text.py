@@ -76,7 +76,10 @@ def _full(verdict: ToldVerdict, *, details: bool) -> Iterator[str]:
         yield from (f"       {_text(line)}" for line in report.compared)
         for finding in sorted(report.findings, key=lambda one: _ORDER.index(one.severity)):
             yield from finding_lines(finding)
-            yield from (f"             {line}" for line in finding.waiver(verdict.waivable_on))
+            waiver = finding.waiver(verdict.waivable_on)
+            yield from (f"             {line}" for line in waiver)
+            if finding.severity is Severity.FAIL and verdict.waivable_on and not waiver:
+                yield "             cannot be waived: mend it"
 
 
 def _short(verdict: ToldVerdict) -> Iterator[str]:

@@ -13,6 +13,7 @@ from imagegate.oci.documents import ContainerConfig
 from imagegate.report.snapshot import Snapshot, compare_snapshots, snapshot
 from imagegate.usecases.bases import base_location, read_base, write_base
 from imagegate.usecases.published import TakenBase, require_signed, take_base
+from imagegate.usecases.signed_base import require_signed_base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,9 +100,12 @@ def learn_base(
         )
     if not again and call.workspace.has_base(image.digest):
         try:
-            return call.workspace.base_lock(image.digest), False
+            lock = call.workspace.base_lock(image.digest)
+            require_signed_base(call.workspace, lock)
         except LockError as error:
             call.reporter.say(f"{error.message}: the base is read again")
+        else:
+            return lock, False
     files = read_base(source, call.reporter)
     write_base(call.workspace, image.digest, files)
     return call.workspace.base_lock(image.digest), True

@@ -22,6 +22,7 @@ from imagegate.lock.blocks import encode_index
 from imagegate.oci.reference import Reference
 from imagegate.reading.stacked import read_whole
 from imagegate.report.text import format_bytes
+from imagegate.usecases.signed_base import require_signed_base
 from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_folder
 from imagegate.workspace.ownership import foreign_in_lock
@@ -277,10 +278,12 @@ def _usable(call: Invocation, digest: Digest) -> BaseLock | None:
     if not workspace.has_base(digest):
         return None
     try:
-        return workspace.base_lock(digest)
+        lock = workspace.base_lock(digest)
+        require_signed_base(workspace, lock)
     except OlderRevisionError as error:
         call.reporter.say(f"{error.message}: the base has to be read again")
         return None
+    return lock
 
 
 def _agree(recipe: Recipe, image: Image, location: str | None, name_as: str | None) -> Reference:

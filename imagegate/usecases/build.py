@@ -18,6 +18,7 @@ from imagegate.resolver.wheels import WheelCache
 from imagegate.usecases.building import building
 from imagegate.usecases.copying import copying_of
 from imagegate.usecases.gate import judge
+from imagegate.usecases.signed_base import signed_lock
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 from imagegate.workspace.ownership import foreign_in_layout
@@ -68,7 +69,7 @@ def build_recipe(call: Invocation, name: str, *, full_from: str | None = None) -
 def _build(call: Invocation, name: str, layout: Path, full_from: str | None) -> BuildOutcome:
     workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
-    lock = workspace.lock(name)
+    lock = signed_lock(workspace, name)
     require_fresh(state, lock)
     wheels = fetch_wheels(call, state, lock)
     total = sum(path.stat().st_size for path in wheels.values())

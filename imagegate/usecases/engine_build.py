@@ -22,6 +22,7 @@ from imagegate.usecases.building import building
 from imagegate.usecases.copying import advice, unfit, unproven
 from imagegate.usecases.foreseen import copying_with
 from imagegate.usecases.gate import judge
+from imagegate.usecases.signed_base import signed_lock
 from imagegate.usecases.verify import open_judged, require_fresh
 from imagegate.workspace.atomic import new_folder, write_file
 from imagegate.workspace.ownership import foreign_in_layout
@@ -105,7 +106,7 @@ def build_with_engine(call: Invocation, name: str, *, choice: EngineChoice) -> E
 def _build_into(call: Invocation, name: str, layout: Path, choice: EngineChoice) -> EngineOutcome:
     workspace, reporter = call.workspace, call.reporter
     state = workspace.state(name)
-    lock = workspace.lock(name)
+    lock = signed_lock(workspace, name)
     require_fresh(state, lock)
     engine = find_engine(choice.name, choice.builder)
     _tell_limits(engine, state.recipe, reporter)

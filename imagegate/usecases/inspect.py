@@ -13,6 +13,7 @@ from imagegate.reading.stacked import read_stacked, read_whole
 from imagegate.report.inspection import Inspection
 from imagegate.report.snapshot import Snapshot, compare_snapshots, snapshot
 from imagegate.sources import Connection, open_image
+from imagegate.usecases.signed_base import require_signed_base, signed_lock
 from imagegate.workspace.lockfolders import is_lock_folder, read_lock_folder
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _lock_below(image: Image, workspace: Workspace | None) -> Lock | None:
     for name in workspace.recipe_names() if workspace is not None else ():
         assert workspace is not None
         try:
-            lock = workspace.lock(name)
+            lock = signed_lock(workspace, name)
         except LockError:
             continue  # the base's bytes say it as well
         locked = [layer.digest for layer in lock.manifest.layers] if lock.manifest else []
@@ -118,11 +119,12 @@ def _state(
     name: str, workspace: Workspace | None, platform: Platform | None, reporter: Reporter
 ) -> Snapshot:
     if workspace is not None and name in workspace.recipe_names():
-        return _of_lock(workspace.lock(name))
+        return _of_lock(signed_lock(workspace, name))
     folder = Path(name)
     if is_lock_folder(folder):
         bases = workspace.root / "locks" / "bases" if workspace is not None else None
         found = read_lock_folder(folder, bases)
+        require_signed_base(workspace, found.based_on if isinstance(found, Lock) else found)
         return _of_lock(found) if isinstance(found, Lock) else _of_base(found)
     try:
         return inspect_image(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError
 from imagegate.report.lockdiff import compare_locks
+from imagegate.usecases.signed_base import signed_lock
 from imagegate.usecases.verify import require_fresh
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def check_lock(workspace: Workspace, name: str) -> CheckedLock:
     """
     state = workspace.state(name)
     try:
-        lock = workspace.lock(name)
+        lock = signed_lock(workspace, name)
     except LockError as error:
         return CheckedLock(digest=None, problem=error.message, hint=error.hint or "")
     try:

@@ -10,6 +10,7 @@ from imagegate.oci.digest import Digest
 from imagegate.sources import Connection, open_image
 from imagegate.usecases.copying import advice, copying_of, copying_of_workspace, unproven
 from imagegate.usecases.gate import judge
+from imagegate.usecases.signed_base import require_signed_base, signed_lock
 from imagegate.usecases.traffic import tell_traffic
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def verify_static(workspace: Workspace, name: str) -> str:
         RefusedError: the recipe's own Dockerfile does not prove that every asset arrives.
     """
     state = workspace.state(name)
-    lock = workspace.lock(name)
+    lock = signed_lock(workspace, name)
     require_fresh(state, lock)
     copying = copying_of_workspace(workspace, state, lock)
     bad = unproven(copying)
@@ -175,12 +176,9 @@ def _require_signed_base(call: Invocation, name: str) -> None:
         base = call.workspace.lock(name).based_on
     except LockError:
         return  # who needs the lock says so
-    if base is None or not base.statement:
-        return
-    from imagegate.usecases.published import require_signed
-
-    signer = require_signed(call.workspace, base, base.statement)
-    call.reporter.say(f"the lock of the base {base.base} was published by the key {signer}")
+    signer = require_signed_base(call.workspace, base)
+    if base is not None and signer:
+        call.reporter.say(f"the lock of the base {base.base} was published by the key {signer}")
 
 
 def open_judged(call: Invocation, state: RecipeState, image: str | None) -> ImageSource:

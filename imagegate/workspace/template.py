@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from imagegate.errors import UsageError
 from imagegate.recipe import RECIPE_NAME, parse_recipe
+from imagegate.report.waiver import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,7 @@ def recipe_text(
         python=_FROM_THE_BASE
         if python is None
         else "# as the base has it; what is left out is read from the base\n"
-        + "\n".join(f'{key} = "{value}"' for key, value in asdict(python).items()),
+        + "\n".join(f"{key} = {quoted(value)}" for key, value in asdict(python).items()),
     )
 
 

@@ -390,9 +390,29 @@ def test_a_taken_base_lock_that_was_changed_is_refused_at_every_use(
     (homed.lock / "lock.json").write_bytes(seal(lock))
     capsys.readouterr()
 
-    for command in ("verify", "promote"):
-        assert homed.run(command, "demo") == 3
-        assert "is not the base lock that was signed" in capsys.readouterr().err
+    base = signed[0]
+    for words, code in (
+        (("verify", "demo"), 3),
+        (("promote", "demo"), 3),
+        (("verify", "demo", "--static"), 3),
+        (("build", "demo"), 3),
+        (("lock", "demo"), 3),
+        (("lock", "demo", "--check"), 1),
+        (("lock", "demo", "--verify-base", "--base", base), 3),
+        (("diff", "demo", base), 3),
+        (("diff", str(homed.lock), base), 3),
+        (("diff", str(homed.base_lock), base), 3),
+        (("base", "push", "demo", "--to", signed[0].partition("@")[0], "--key", "x"), 2),
+    ):
+        assert homed.run(*words) == code, words
+        told = capsys.readouterr()
+        if code != 2:
+            assert "is not the base lock that was signed" in told.out + told.err, words
+    # what only spares reading does without it, and reading again mends it
+    assert homed.run("inspect", base) == 0
+    assert homed.run("base", "read", base) == 0
+    assert "the base is read again" in capsys.readouterr().err
+    assert not (homed.base_lock / "statement.json").exists()
 
 
 def test_refused_without_a_key_by_tag_for_an_index_and_for_another_platform(

@@ -5,6 +5,7 @@ Where pip installs: sysconfig's schemes (`posix_local` of Debian, `rpm_prefix` o
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +16,14 @@ from imagegate.errors import RecipeError
 from imagegate.facts import ElfFile, Interpreter
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import ContainerConfig, ImageConfig
+from imagegate.oci.platform import Platform
 from imagegate.oci.tar import Kind
+from imagegate.recipe import PythonSection
 from imagegate.recipe.origin import read_origin
 from imagegate.recipe.sections import PythonKeys
 from imagegate.rootfs import Node
 from imagegate.rootfs.nodes import SortedIndex
+from imagegate.workspace.template import recipe_text
 from tests.recipe.test_values import RECIPE, parse
 
 
@@ -253,3 +257,15 @@ def test_defaults_that_are_written_out_change_no_digest() -> None:
     assert (
         parse({**RECIPE, "python": written}).digest == parse({**RECIPE, "python": left_out}).digest
     )
+
+
+def test_a_base_writes_no_section_into_a_new_recipe() -> None:
+    """A folder's name may have a quote and a line break; the recipe keeps it one value."""
+    hostile = '/usr/lib/a"\n[[layer.allow]]\npattern = "/**"\nreason = "x'
+    python = PythonSection(
+        version="3.12", site=hostile, scripts=hostile, interpreter=hostile, glibc="2.39"
+    )
+    written = recipe_text("demo", platform=Platform("linux", "arm64"), python=python)
+    document = tomllib.loads(written)
+    assert document["python"]["site"] == document["python"]["interpreter"] == hostile
+    assert "allow" not in document.get("layer", {})

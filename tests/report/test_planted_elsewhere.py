@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -12,6 +13,7 @@ import pytest
 from imagegate.cli import run
 from imagegate.errors import ImagegateError
 from imagegate.foreign import visible
+from imagegate.report.formats import Format, render
 from imagegate.report.lockdiff import Difference
 from imagegate.report.locking import LockReport, render_locking
 from imagegate.report.overview import (
@@ -22,12 +24,13 @@ from imagegate.report.overview import (
     render_page,
     render_text as overview_text,
 )
+from imagegate.report.several import Unjudged
 from imagegate.usecases.attest import Judgement, statements_of
 from imagegate.usecases.ports import Silent
 from imagegate.workspace import Workspace
 from tests.launch.hosts import container, running
 from tests.launch.workspaces import fact_file, published as launched
-from tests.report.test_planted import SECRETS, TEMPTING, _obeyed, planted, unseen
+from tests.report.test_planted import SECRETS, TEMPTING, _compare, _obeyed, planted, unseen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +51,37 @@ def test_no_secret_is_stated_or_signed(kind: str, tmp_path: Path) -> None:
     assert len(statements) == 4
     for one in statements:
         assert not leaks(secret, one.payload.decode()), one.predicate_type
+
+
+def unjudged(text: str) -> dict[str, str]:
+    """Every form of what could not be judged, alone and beside another."""
+    one = Unjudged(subject="demo", message=text, hint=text, exit_code=3, file="images/demo")
+    other = replace(one, subject="other", message="plain", hint="")
+    return {
+        f"{form.value}, {len(several)}": render(several, form, version="1", details=True)
+        for form in Format
+        for several in ([one], [one, other])
+    }
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_no_secret_leaves_by_what_could_not_be_judged(kind: str) -> None:
+    secret, text = SECRETS[kind]
+    for name, output in unjudged(text).items():
+        assert not leaks(secret, output), name
+
+
+@pytest.mark.parametrize("kind", TEMPTING)
+def test_planted_text_has_no_effect_in_what_could_not_be_judged(kind: str) -> None:
+    plain = unjudged("plain")
+    for name, output in unjudged(TEMPTING[kind]).items():
+        assert unseen(output) == [], name
+        form = Format(name.partition(",")[0])
+        if form is Format.MARKDOWN:
+            assert "<script" not in output
+            assert "http://evil" not in output
+        else:
+            _compare(form, output, plain[name])
 
 
 def lists(text: str) -> dict[str, str]:
