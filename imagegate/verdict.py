@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from imagegate.foreign.credentials import redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import date
@@ -323,7 +325,7 @@ class ImageVerdict(Verdict):
             "image": {
                 "digest": None if self.image is None else str(self.image),
                 "id": None if self.image_id is None else str(self.image_id),
-                "location": self.location,
+                "location": redact(self.location),
                 "platform": self.platform,
             },
             "base": None if self.base is None else str(self.base),
@@ -373,7 +375,7 @@ def accept(
             return finding
         used.add(waiver)
         left = (waiver.expires - today).days
-        accepted = Acceptance(reason=waiver.reason, expires=waiver.expires, days_left=left)
+        accepted = Acceptance(reason=redact(waiver.reason), expires=waiver.expires, days_left=left)
         return replace(finding, severity=Severity.WAIVED, accepted=accepted)
 
     accepted = tuple(

@@ -123,8 +123,8 @@ class Findings:
             check=self._check,
             compared=tuple(map(redact, compared)),
             findings=tuple(self._found),
-            nothing_because=nothing_because,
-            summary=summary,
+            nothing_because=redact(nothing_because),
+            summary=redact(summary),
         )
 
     def _add(self, severity: Severity, what: str, subject: str, message: str, said: Said) -> None:

@@ -147,7 +147,7 @@ def pull_base(
 def prune_bases(workspace: Workspace, *, dry_run: bool) -> tuple[Digest, ...]:
     """Remove the base locks that no recipe uses.
 
-    A folder that holds anything but a base lock's files is left alone.
+    A folder that holds anything but a base lock's files is left alone, and so is a link.
 
     Raises:
         LockError: a recipe's lock cannot be read, so that nobody knows what it stands on.
@@ -163,6 +163,8 @@ def prune_bases(workspace: Workspace, *, dry_run: bool) -> tuple[Digest, ...]:
         names = {path.name for path in folder.iterdir()}
         if digest in used or BASE not in names or names - {*BASE_FILES, STATEMENT}:
             continue
+        if folder.is_symlink():
+            continue  # somebody keeps it elsewhere
         removed.append(digest)
         if not dry_run:
             shutil.rmtree(folder)

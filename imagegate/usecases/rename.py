@@ -41,6 +41,12 @@ def rename_recipe(workspace: Workspace, old: str, new: str) -> tuple[str, ...]:
     for taken in (images / new, workspace.lock_folder(new)):
         if taken.exists():
             raise UsageError(f"`{workspace.relative(taken)}` exists")
+    if workspace.lock_folder(old).is_symlink():
+        raise UsageError(
+            f"`locks/{old}` is a link to `{workspace.lock_folder(old).readlink()}`",
+            hint="rename what it leads to yourself, or put the folder in its place; "
+            "nothing was changed",
+        )
     is_foreign = foreign_in_lock((*LOCK_FILES, *BASE_FILES), CONTENTS)
     require_own(workspace.lock_folder(old), is_foreign, f"locks/{old}")
     done = []

@@ -17,6 +17,8 @@ import pytest
 from imagegate.attestation.baselock import ARTIFACT, artifact_manifest, artifact_statement
 from imagegate.attestation.statement import Subject
 from imagegate.cli import run
+from imagegate.lock.base import decode_files
+from imagegate.lock.blocks import encode_index
 from imagegate.lock.sealed import seal
 from imagegate.oci.digest import Digest
 from imagegate.oci.documents import OCI_MANIFEST
@@ -551,6 +553,37 @@ def test_verify_base_reads_compares_and_writes_nothing(world: World, capsys: Cap
     assert "does not say what the base's bytes say" in said
     assert contents(world.root) == forged
     assert before.keys() == forged.keys()
+
+
+def test_a_hash_changed_in_the_paths_and_resealed_is_found_by_its_path(
+    world: World, capsys: Captured
+) -> None:
+    """Seen: one sha256 in ``files.zst``, every digest above it made anew (hostile input, 3)."""
+    base = next(iter(Workspace(world.root).base_digests()))
+    nodes = list(Workspace(world.root).base_lock(base).files)
+    chosen = next(node for node in nodes if node.sha256)
+    other = replace(chosen, sha256="0" * 64)
+    index = encode_index(other if node is chosen else node for node in nodes)
+    (world.base_lock / "files.zst").write_bytes(index)
+    document = json.loads((world.base_lock / "base.json").read_text())
+    del document["digest"]
+    document["files"]["files.zst"] = str(decode_files(index).digest)
+    (world.base_lock / "base.json").write_bytes(seal(document))
+    lock = json.loads((world.lock / "lock.json").read_text())
+    del lock["digest"]
+    lock["base"]["lock"] = json.loads((world.base_lock / "base.json").read_text())["digest"]
+    (world.lock / "lock.json").write_bytes(seal(lock))
+    forged = contents(world.root)
+    capsys.readouterr()
+
+    assert world.run("lock", "demo", "--verify-base", "--base", f"oci:{world.base_layout}") == 1
+
+    said = capsys.readouterr().out
+    assert chosen.path in said
+    assert "0" * 64 in said
+    assert str(chosen.sha256) in said
+    assert "files.zst" in said
+    assert contents(world.root) == forged
 
 
 # --- list, read, prune, mv, init

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -21,8 +23,9 @@ from imagegate.foreign import Foreign, quiet, shown, shown_lines, visible
 from imagegate.foreign.credentials import find_credentials, redact
 from imagegate.report.formats import Format, render
 from imagegate.report.html import render_html
+from imagegate.report.told import ToldVerdict
 from imagegate.verdict import Finding, ImageVerdict, Place, Severity
-from tests.images import write_layout
+from tests.images import Link, write_layout
 from tests.judging import SITE, Case, dist
 
 # ten kinds; none is real, each has its issuer's form. What must not be seen, and how it stands.
@@ -52,12 +55,31 @@ b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz
 
 def planted(text: str) -> Case:
     """An image that has the text in every place that reaches a report."""
+    one_line = text.replace("\n", " ")
+    # of two slashes a path keeps one
+    name = re.sub("/+", "/", one_line).strip("/ ")
+    reason = json.dumps(f"because {one_line}")
     return Case(
-        base={f"{SITE}/a.pth": "a\n"},
-        base_config={"Env": ["PATH=/usr/bin"], "Labels": {"kept": "x"}},
+        recipe=f"""
+            [[waivers]]
+            check = "config.moves/label"
+            subject = {reason}
+            about = "sha256:{"0" * 64}"
+            reason = {reason}
+            expires = 2026-12-31
+            base = "BASE_DIGEST"
+        """,
+        base={f"{SITE}/a.pth": "a\n", f"opt/{name}": "in the base"},
+        base_config={
+            "Env": ["PATH=/usr/bin", f"GONE={text}"],
+            "Labels": {"kept": "x", "gone": text},
+        },
         added=[
             {
                 "opt/app/settings.txt": text,
+                f"opt/{name}": "changed",
+                f"srv/{name}/x": "a name",
+                f"usr/lib/{name}.so": Link(f"/{name}"),
                 "root/.netrc": f"machine h login l password {text}\n",
                 f"{SITE}/z.pth": f"import os; x = {text!r}\n",
                 "etc/ld.so.conf.d/x.conf": f"/opt/{text}\n",
@@ -369,3 +391,31 @@ def test_a_browser_runs_nothing_that_was_planted(tmp_path: Path) -> None:
     dom.feed(done.stdout)
     assert not any(tag in ("script", "img") for tag, _ in dom.found)
     assert not any(name.startswith("on") for _, names in dom.found for name in names)
+
+
+@pytest.mark.parametrize("renderer", ["text", "markdown", "github", "junit", "sarif"])
+def test_a_renderer_gets_foreign_text_and_never_a_finding(renderer: str) -> None:
+    """Findings hold plain text; a renderer knows their views alone (``report/told.py``)."""
+    source = resources.files("imagegate.report").joinpath(f"{renderer}.py").read_text()
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module == "imagegate.verdict"
+        for alias in node.names
+    }
+    assert imported <= {"Verdict", "Severity", "format_bytes"}
+
+
+def test_every_text_of_a_view_is_foreign() -> None:
+    verdict = ToldVerdict(said("plain", "subject"))
+    (finding,) = verdict.findings
+    texts = [verdict.subject, verdict.file, *(value for _, value in verdict.heading)]
+    texts += [finding.subject, finding.message, finding.locked, finding.found, finding.hint]
+    texts += [finding.place.path, finding.place.step, finding.place.layer_digest]
+    texts += [finding.place.file]
+    report = verdict.reports[0]
+    texts += [*report.compared, report.summary, report.left_out, report.nothing_because]
+    for text in texts:
+        assert type(text) is Foreign
+        with pytest.raises(TypeError, match="escaping"):
+            f"{text}"

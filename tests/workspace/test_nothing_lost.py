@@ -15,6 +15,7 @@ import pytest
 from imagegate.errors import ProfileError, UsageError
 from imagegate.profile import ProfileStore, PublishedState
 from imagegate.signing.keys import generate, write_pair
+from imagegate.usecases.base_locks import prune_bases
 from imagegate.usecases.building import building, keeping_build
 from imagegate.usecases.rename import rename_recipe
 from imagegate.workspace import Workspace
@@ -339,3 +340,30 @@ def test_a_killed_download_is_swept_from_the_cache(tmp_path: Path) -> None:
             assert living.is_dir()
             assert not left.exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_linked_lock_is_not_renamed_and_a_linked_base_lock_not_pruned(tmp_path: Path) -> None:
+    built = built_workspace(tmp_path)
+    locks = built.root / "locks"
+    (locks / "served").rename(tmp_path / "kept")
+    (locks / "served").symlink_to(tmp_path / "kept")
+    with pytest.raises(UsageError, match="is a link to"):
+        rename_recipe(built.workspace, "served", "other")
+    assert (built.root / "images" / "served").is_dir()
+
+    (locks / "served").unlink()
+    (base,) = (locks / "bases").iterdir()
+    base.rename(tmp_path / "base-kept")
+    base.symlink_to(tmp_path / "base-kept")
+    assert prune_bases(built.workspace, dry_run=False) == ()
+    assert (base / "base.json").is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    """A file stands where the folder above should be: true for every user, root too."""
+    (tmp_path / "there").write_text("x")
+    with pytest.raises(OSError, match="there"):
+        write_file(tmp_path / "there" / "x", b"new")
+    with pytest.raises(OSError, match="missing"):
+        write_file(tmp_path / "missing" / "x", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
