@@ -90,7 +90,7 @@ def read_command(
     help="Sign with this private key.",
 )  # fmt: skip
 @passphrase_option
-@click.option("--keyless", is_flag=True, help="Sign with the identity that the CI hands out.")
+@click.option("--keyless", is_flag=True, help="Sign with the CI job's identity.")
 @insecure_option
 @workspace_option
 def push_command(

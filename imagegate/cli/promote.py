@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     metavar="REPO[:TAG]",
-    help="Push the image there first; the profile then names it there.",
+    help="Push the image there first; the profile then names that repository.",
 )
 @click.option(
     "--base", metavar="REF", help="Where the base's layers are, for a registry without them."
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--keyless",
     is_flag=True,
-    help="Sign with the identity that the CI hands out, through Sigstore; "
-    "needs `imagegate[keyless]`.",
+    help="Sign with the CI job's identity, through Sigstore; needs `imagegate[keyless]`.",
 )
 @click.option(
     "--trust-config",

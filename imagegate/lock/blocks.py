@@ -135,7 +135,7 @@ class BlockIndex:
         where: the file, for messages.
 
     Raises:
-        LockError: it is no index, or a table that contradicts itself.
+        LockError: it is not an index, or a table that contradicts itself.
     """
 
     def __init__(self, content: RandomAccess, where: str) -> None:
@@ -331,7 +331,7 @@ def decode_index(content: bytes | RandomAccess, where: str) -> BlockIndex:
     """Read an index's table.
 
     Raises:
-        LockError: it is no index, or a table that contradicts itself.
+        LockError: it is not an index, or a table that contradicts itself.
     """
     access = InMemory(content) if isinstance(content, bytes) else content
     return BlockIndex(access, where)

@@ -54,7 +54,7 @@ def _judge_plugins(
                 "it names a plugin that is not in the image; NCCL goes on without, and slower",
                 locked=before_settings.get(variable, "nothing"),
                 found=value,
-                hint="correct the path, or leave the variable to whoever mounts the plugin",
+                hint="correct the path, or leave the variable to the launch that mounts the plugin",
             )
     yield from _judge_interface(now, evidence, findings)
 
