@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("old", metavar="A")
 @click.argument("new", metavar="B")
-@click.option("--platform", help="Which platform of an index, for instance linux/arm64.")
+@click.option("--platform", help="Which platform of an index, for example linux/arm64.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )

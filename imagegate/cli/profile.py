@@ -32,14 +32,12 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 @click.group(name="profile", cls=Group)
 def command() -> None:
-    """Show what is published for launchers, and check whether it holds."""
+    """Show what is published for launchers, and check that it is still right."""
 
 
 @command.command()
 @click.argument("name", shell_complete=_complete)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print everything as JSON, including who, when and why."
-)
+@click.option("--json", "as_json", is_flag=True, help="Everything, including who, when and why.")
 @click.option(
     "--history", is_flag=True, help="List what was published under this name, newest first."
 )
@@ -47,7 +45,7 @@ def command() -> None:
 def show(name: str, as_json: bool, history: bool, workspace: Path | None) -> int:
     """Write the published variables of profile NAME, as launchers read them.
 
-    Who published them, when and why is told on standard error.
+    Standard error says who published them, when and why.
     """
     from imagegate.oci.documents import canonical_json
     from imagegate.profile import encode_env
@@ -84,7 +82,7 @@ def _told(state: PublishedState) -> str:
     type=click.Choice(get_args(Engine)),
     default="docker",
     show_default=True,
-    help="The engine that `--node` asks.",
+    help="The engine that --node checks.",
 )
 @workspace_option
 def check(

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--static",
     is_flag=True,
-    help="Check only that the locks are complete and match the recipes; needs no image.",
+    help="Check only the locks, without an image: intact, and up to date with the recipes.",
 )
 @click.option(
     "--details",
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     type=click.Choice(["docker", "podman"]),
     default="docker",
     show_default=True,
-    help="What runs the image for --probe.",
+    help="The engine that runs the image for --probe.",
 )
 @click.option(
     "--published",

@@ -177,6 +177,18 @@ class BlockIndex:
             return parse_line(lines[position])
         return None
 
+    def has_prefix(self, prefix: str) -> bool:
+        """Say whether any path begins with these characters."""
+        key = escape(prefix)
+        number = max(bisect_right(self._firsts, key) - 1, 0)
+        if not self._blocks:
+            return False
+        lines = self._block(number)
+        position = bisect_left(lines, key)
+        if position < len(lines):
+            return lines[position].startswith(key)
+        return number + 1 < len(self._firsts) and self._firsts[number + 1].startswith(key)
+
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory, in order of path."""
         if not path:

@@ -250,7 +250,7 @@ def require_one_type(stated: str | None, served_as: str | None, what: str) -> No
 def _media_type(document: dict[str, object], what: str) -> str | None:
     stated = document.get("mediaType")
     if stated is not None and not isinstance(stated, str):
-        raise ImageError(f"{what} is malformed: `mediaType` is not a text")
+        raise ImageError(f"{what} is malformed: `mediaType` is not text")
     return stated or None
 
 

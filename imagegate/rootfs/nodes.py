@@ -57,6 +57,9 @@ class PathIndex(Protocol):
     def get(self, path: str) -> Node | None:
         """Return what stands at exactly this path."""
 
+    def has_prefix(self, prefix: str) -> bool:
+        """Say whether any path begins with these characters."""
+
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory; ``""`` is the root."""
 
@@ -77,6 +80,10 @@ class SortedIndex:
     def get(self, path: str) -> Node | None:
         """Return what stands at exactly this path."""
         return self._nodes.get(path)
+
+    def has_prefix(self, prefix: str) -> bool:
+        """Say whether any path begins with these characters."""
+        return begins_one(self._paths, prefix)
 
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory, in order of path."""
@@ -99,6 +106,12 @@ def paths_under(paths: Sequence[str], directory: str) -> Iterator[str]:
         if not paths[position].startswith(prefix):
             return
         yield paths[position]
+
+
+def begins_one(paths: Sequence[str], prefix: str) -> bool:
+    """Say whether a path of a sorted sequence begins with these characters."""
+    position = bisect_left(paths, prefix)
+    return position < len(paths) and paths[position].startswith(prefix)
 
 
 def ancestors(path: str) -> Iterator[str]:
