@@ -95,7 +95,7 @@ _Patterns = Annotated[
     Field(min_length=1),
     BeforeValidator(_one_or_several),
     _several(
-        "What has to be in the image, relative to the context: files, folders, globs, `**`, "
+        "What must be in the image, relative to the context: files, folders, globs, `**`, "
         "`{a,b}`, `.` for all of it."
     ),
 ]
