@@ -16,6 +16,8 @@ from imagegate.coverage.building.evaluate import evaluate
 from imagegate.coverage.golang.paths import inside
 from imagegate.coverage.identity import Identity
 from imagegate.coverage.outcome import Asset, AssetVerdict, Combined, Outcome, Place
+from imagegate.coverage.packaged import Packaged
+from imagegate.coverage.packages import NotPacked, Packed
 from imagegate.coverage.reading.operations import Copy
 from imagegate.coverage.sending.ignorefile import IgnoreFile
 from imagegate.coverage.tree import (
@@ -301,6 +303,7 @@ class _Judge:
                     self._lines.setdefault(operation.line, []).append(operation)
         self._open = evaluation.clouds[evaluation.target].open
         self._carrying = Carrying(evaluation.trees, evaluation.clouds, self._identity.main_path)
+        self._packaged = Packaged(build, evaluation, self._identity)
 
     def verdict(self, asset: Asset) -> AssetVerdict:
         found = self._in_context(asset) or self._in_image(asset) or self._missing(asset)
@@ -564,7 +567,22 @@ class _Judge:
             return self._unknown(asset, hold)
         if path is not None and "-packages/" not in path:
             return None
-        return self._say(asset, Outcome.PACKAGED, hold.text, place=self._line(hold.line))
+        return self._installed(asset, real, hold)
+
+    def _installed(self, asset: Asset, real: str, hold: Hold) -> AssetVerdict:
+        """Judge by the rules of the project that is installed, where its text tells them."""
+        place = self._line(hold.line)
+        answer = self._packaged.answer(real)
+        if isinstance(answer, NotPacked):
+            reason = f"{hold.text}, and the package leaves it out: {answer.reason}"
+            return self._say(asset, Outcome.NOT_COPIED, reason, place=place)
+        if not isinstance(answer, Packed):
+            return self._say(asset, Outcome.PACKAGED, hold.text, place=place)
+        if asset.expected is not None and not asset.expected.endswith(f"-packages/{answer.place}"):
+            reason = f"expected `{asset.expected}`, the package has it at `{answer.place}`"
+            return self._say(asset, Outcome.ELSEWHERE, reason, place=place)
+        reason = f"{hold.text}, at `{answer.place}`: {answer.reason}"
+        return self._say(asset, Outcome.PACKAGED, reason, place=place)
 
     def _in_other_stage(self, asset: Asset, real: str) -> AssetVerdict:
         for index, copies in self._others.items():
