@@ -253,6 +253,19 @@ ROWS = (
         )
         for path in (f"{folder}/{form}".lstrip("/"),)
     ),
+    # a link in a site directory to metadata elsewhere: every file of it can be explained
+    Row(
+        name="11 a link in a site directory to metadata elsewhere",
+        case=on_base(
+            {
+                f"{SITE}/zz-1.0.dist-info": Link("/opt/zz"),
+                "opt/zz/entry_points.txt": "[vllm.general_plugins]\nzz = zz:f\n",
+                "opt/zz/METADATA": "Metadata-Version: 2.1\nName: zz\nVersion: 1.0\n",
+            },
+            recipe=named(f"{SITE}/zz-1.0.dist-info", "opt/zz/entry_points.txt", "opt/zz/METADATA"),
+        ),
+        fails=("python.metadata/found",),
+    ),
     # --- row 13: programs
     Row(
         name="13 a link that makes an earlier folder of PATH lead to one of the base",
