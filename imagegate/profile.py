@@ -278,7 +278,7 @@ class ProfileStore:
             if encode_env(state.env) == text:
                 return states[position:]
         raise ProfileError(
-            f"`{env}` is no state that a promotion published",
+            f"`{env}` is not a state that a promotion published",
             hint="it was edited by hand; promote again, or restore it from version control",
         )
 

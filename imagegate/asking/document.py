@@ -23,6 +23,7 @@ from imagegate.asking.patterns import parse_expectation, parse_pattern
 from imagegate.asking.positions import positions
 from imagegate.coverage.building.profiles import find_profile
 from imagegate.errors import CoverageError, UsageError
+from imagegate.recipe.tomltext import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +95,7 @@ _Patterns = Annotated[
     Field(min_length=1),
     BeforeValidator(_one_or_several),
     _several(
-        "What has to be in the image, relative to the context: files, folders, globs, `**`, "
+        "What must be in the image, relative to the context: files, folders, globs, `**`, "
         "`{a,b}`, `.` for all of it."
     ),
 ]
@@ -277,10 +278,7 @@ def parse_coverage_toml(text: str, where: str, table: tuple[str, ...] = ()) -> C
     try:
         values: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        lines = text.split("\n")
-        end = f"(at line {len(lines)}, column {len(lines[-1]) + 1})"
-        message = str(error).replace("(at end of document)", end)
-        raise CoverageError(f"`{where}` is not valid TOML: {message}") from error
+        raise CoverageError(f"`{where}` is not valid TOML: {describe(error, text)}") from error
     for key in table:
         values = values.get(key, {}) if isinstance(values, dict) else {}
     try:

@@ -131,7 +131,7 @@ def _name_regexp(name: str, written: str) -> str:
             end = name.find("]", position + 1 + (name[position : position + 1] in {"!", "^"}))
             if end < 0:
                 raise UsageError(
-                    f"`{written}` is no valid glob: a `[` does not close",
+                    f"`{written}` is not a valid glob: a `[` does not close",
                     hint=r"write `\[` for the character",
                 )
             out.append(_class(name[position:end]))

@@ -87,7 +87,7 @@ class BuildRecord(BaseModel):
             return cls.model_validate_json(content)
         except ValidationError as error:
             raise AttestationError(
-                f"`{where}` is no build record: {error.errors()[0]['msg'].lower()}",
+                f"`{where}` is not a build record: {error.errors()[0]['msg'].lower()}",
                 hint="build again",
             ) from error
 

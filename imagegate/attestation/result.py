@@ -121,7 +121,7 @@ def stored_result(statement: ReadStatement) -> StoredResult:
         AttestationError: the statement holds none.
     """
     if statement.predicate_type != TEST_RESULT_TYPE:
-        raise AttestationError(f"`{statement.predicate_type}` is no test result")
+        raise AttestationError(f"`{statement.predicate_type}` is not a test result")
     try:
         found = _TestResult.model_validate_json(statement.predicate)
     except ValidationError as error:

@@ -200,7 +200,7 @@ def examine(statement: ReadStatement, expected: Expectation) -> CountedSummary:
     """
     # step 4: the predicate type; a statement of another type says nothing about the verdict
     if statement.predicate_type != SUMMARY_TYPE:
-        raise AttestationError(f"`{statement.predicate_type}` is no verification summary")
+        raise AttestationError(f"`{statement.predicate_type}` is not a verification summary")
     # step 2: the subject is the artifact; an index that holds it is not it
     if expected.subject.digest not in statement.subjects:
         found = ", ".join(map(str, sorted(statement.subjects))) or "nothing"

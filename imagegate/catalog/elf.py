@@ -87,7 +87,7 @@ class ElfTables:
             self._ranges = None
 
     def finish(self) -> bytes:
-        """Return the reading, encoded; empty for what is no program or library."""
+        """Return the reading, encoded; empty for what is not a program or library."""
         return self._reading
 
     def _keep(self, ranges: Ranges, start: int, chunk: bytes | memoryview) -> None:
@@ -157,7 +157,7 @@ class _Unread(Exception):  # noqa: N818 - not an error, a reading that was not p
 
 
 def parse(ranges: Ranges, size: int) -> ElfReading | None:
-    """Read a file's tables; ``None`` for what is no program or library.
+    """Read a file's tables; ``None`` for what is not a program or library.
 
     Args:
         ranges: the parts of the file that were kept.
@@ -346,7 +346,7 @@ def _encode(reading: ElfReading | None) -> bytes:
 
 
 def read_elf(collector: Collector, node: Node) -> ElfFile | None:
-    """Return what was read of a file, ``None`` where it is no program or library."""
+    """Return what was read of a file, ``None`` where it is not a program or library."""
     kept = collector.extract("elf", node)
     if not kept:
         return None

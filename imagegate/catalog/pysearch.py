@@ -73,14 +73,16 @@ def module_in(
     """
     lead = f"{folder}/{name}" if folder else name
     inside = _folder(tree, lead)
-    if inside is not None:
+    if inside is not None and tree.may_begin(f"{inside}/{_INIT}."):
         for ending in endings:
             path = f"{inside}/{_INIT}{ending}"
             if _is_file(tree, path):
                 return Module(path=path, folders=(inside,))
-    for ending in endings:
-        if _is_file(tree, lead + ending):
-            return Module(path=lead + ending)
+    # every ending begins with a dot
+    if tree.may_begin(f"{lead}."):
+        for ending in endings:
+            if _is_file(tree, lead + ending):
+                return Module(path=lead + ending)
     return inside
 
 
@@ -143,7 +145,8 @@ def names_in(tree: FileTree, folder: str, endings: Sequence[str]) -> Iterator[tu
 
 
 def _is_package(tree: FileTree, folder: str, endings: Sequence[str]) -> bool:
-    return any(_is_file(tree, f"{folder}/{_INIT}{ending}") for ending in endings)
+    lead = f"{folder}/{_INIT}"
+    return tree.may_begin(f"{lead}.") and any(_is_file(tree, lead + one) for one in endings)
 
 
 def _is_file(tree: FileTree, path: str) -> bool:

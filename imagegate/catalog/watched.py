@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from imagegate.catalog.components import LIBRARY
 
@@ -339,6 +340,7 @@ PLACES = (*PLUGINS, *CACHES, *PYTHON, *COMPILERS, *PROGRAMS, *LIBRARIES)
 _ANY_MARK = re.compile("|".join(sorted({re.escape(m) for place in PLACES for m in place.marks})))
 
 
+@lru_cache(maxsize=1 << 16)
 def watched(path: str) -> Place | None:
     """Return the watched place that a path is in, the most telling one."""
     if _ANY_MARK.search(path) is None:

@@ -23,20 +23,23 @@ if TYPE_CHECKING:
 COMMANDS = {
     "init": ("imagegate.cli.init", "Write a workspace with one commented recipe."),
     "lock": ("imagegate.cli.lock", "Resolve what a recipe adds against its base, and lock both."),
-    "base": ("imagegate.cli.base", "List, read, publish and take the locks of bases."),
+    "base": ("imagegate.cli.base", "List, read, publish and fetch base locks."),
     "build": ("imagegate.cli.build", "Build an image from its lock and judge it."),
     "verify": ("imagegate.cli.verify", "Judge images from their bytes."),
     "promote": ("imagegate.cli.promote", "Judge an image again and publish its profile."),
     "load": ("imagegate.cli.load", "Bring an image to docker or podman without a registry."),
     "inspect": ("imagegate.cli.inspect", "Print the facts of one image."),
-    "diff": ("imagegate.cli.diff", "Say how two images or locks differ."),
+    "diff": ("imagegate.cli.diff", "Show how two images or locks differ."),
     "coverage": (
         "imagegate.cli.coverage",
-        "Say where each model's assets end in an image, without building it.",
+        "Show where each model's assets end up in an image, without building it.",
     ),
-    "profile": ("imagegate.cli.profile", "Show a published profile, and check whether it holds."),
-    "node": ("imagegate.cli.node", "Say what a host has that a launch depends on."),
-    "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and say what is started."),
+    "profile": (
+        "imagegate.cli.profile",
+        "Show a published profile, and check that it is still right.",
+    ),
+    "node": ("imagegate.cli.node", "Show what a host has that a launch depends on."),
+    "launch": ("imagegate.cli.launch", "Check a launch on all nodes, and show what it starts."),
     "keygen": ("imagegate.cli.keygen", "Write a key pair that signs what promote publishes."),
     "overview": (
         "imagegate.cli.overview",
@@ -46,16 +49,19 @@ COMMANDS = {
         "imagegate.cli.admission",
         "Print a policy that lets only judged images run in a cluster.",
     ),
-    "drift": ("imagegate.cli.drift", "Ask whether a base's tag moved and its digest is served."),
+    "drift": (
+        "imagegate.cli.drift",
+        "Check whether a base's tag has moved and its digest is still served.",
+    ),
     "mv": ("imagegate.cli.mv", "Rename a recipe with its lock."),
-    "mirror": ("imagegate.cli.mirror", "Copy a base by digest to a registry of one's own."),
-    "explain": ("imagegate.cli.explain", "Say what a check asks, why, and what to do."),
+    "mirror": ("imagegate.cli.mirror", "Copy a base, by digest, to your own registry."),
+    "explain": ("imagegate.cli.explain", "Explain what a check asks, why, and what to do."),
 }
 EXIT_INTERRUPTED = 130
 _EXITS = (
     ("0", "passed"),
-    ("1", "judged, and the answer is no: findings, or a refused promotion"),
-    ("2", "what was given cannot be used: an argument, a name, a recipe, a Dockerfile"),
+    ("1", "judged, and rejected: findings, or a refused promotion"),
+    ("2", "invalid input: an argument, a name, a recipe, a Dockerfile"),
     ("3", "could not judge: a blob, a lock or the network failed"),
     INTERRUPTED,
 )
@@ -63,7 +69,7 @@ _EXITS = (
 
 # set to anything, an unexpected error shows where it came from
 _TRACEBACK = "IMAGEGATE_TRACEBACK"
-_ENVIRONMENT = ((_TRACEBACK, "set to anything: show where an unexpected error comes from"),)
+_ENVIRONMENT = ((_TRACEBACK, "if set, show where an unexpected error comes from"),)
 
 
 class _LazyGroup(click.Group):
@@ -86,7 +92,7 @@ class _LazyGroup(click.Group):
     def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_section(formatter, "Exit codes", _EXITS)
         write_section(formatter, "Environment", _ENVIRONMENT)
-        write_section(formatter, "Completion, in the shell's start file", COMPLETION)
+        write_section(formatter, "Shell completion, for your shell's startup file", COMPLETION)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -108,8 +114,7 @@ class _LazyGroup(click.Group):
 def cli() -> None:
     """Build GPU serving images and publish one only when its bytes prove that no base pin moved.
 
-    A workspace is a folder with images/ and locks/; `imagegate init` writes one. What a command
-    does, reads, writes and obeys stands in its own help: `imagegate COMMAND --help`.
+    A workspace is a folder with images/ and locks/; `imagegate init` writes one. Each command's own help, `imagegate COMMAND --help`, shows examples, exit codes, files and environment.
     """
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def command() -> None:
-    """List, read, publish and take the locks of bases."""
+    """List, read, publish and fetch base locks."""
 
 
 @command.command("list")
@@ -60,7 +60,7 @@ def list_command(form: str, workspace: Path | None) -> int:
 
 @command.command("read")
 @click.argument("reference", metavar="REF")
-@click.option("--platform", help="Which platform of an index, for instance linux/arm64.")
+@click.option("--platform", help="Which platform of an index, for example linux/arm64.")
 @click.option("--again", is_flag=True, help="Read it even if its lock is there.")
 @insecure_option
 @workspace_option
@@ -90,7 +90,7 @@ def read_command(
     help="Sign with this private key.",
 )  # fmt: skip
 @passphrase_option
-@click.option("--keyless", is_flag=True, help="Sign with the identity that the CI hands out.")
+@click.option("--keyless", is_flag=True, help="Sign with the CI job's identity.")
 @trust_config_option
 @insecure_option
 @workspace_option
@@ -131,7 +131,7 @@ def push_command(
 
 @command.command("pull")
 @click.argument("reference", metavar="REF|NAME")
-@click.option("--platform", help="What the base has to be for, for instance linux/arm64.")
+@click.option("--platform", help="The platform that the base must be for, for example linux/arm64.")
 @trust_options
 @insecure_option
 @workspace_option
@@ -144,10 +144,10 @@ def pull_command(
     insecure: bool,
     workspace: Path | None,
 ) -> int:
-    """Take the published lock of the base REF, `registry/repository@sha256:…`, if it counts.
+    """Take the published lock of the base REF, `registry/repository@sha256:…`, if it is still valid.
 
-    It counts if a trusted key or identity signed it and every digest, the base's among them, is the stated
-    one. Nothing of the base itself is moved.
+    It is accepted if a trusted key or identity signed it and every digest in it, the base's
+    included, matches. Nothing of the base itself is moved.
     """
     from imagegate.oci.platform import Platform
     from imagegate.oci.reference import Reference
@@ -178,10 +178,10 @@ def pull_command(
 
 
 @command.command("prune")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
 @workspace_option
 def prune_command(dry_run: bool, workspace: Path | None) -> int:
-    """Remove the base locks on which no recipe stands."""
+    """Remove the base locks that no recipe uses."""
     from imagegate.usecases.base_locks import prune_bases
 
     for digest in prune_bases(invocation(workspace).workspace, dry_run=dry_run):

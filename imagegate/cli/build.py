@@ -34,36 +34,36 @@ if TYPE_CHECKING:
     "--threads",
     type=click.IntRange(1, 64),
     default=None,
-    help="How many threads compress; the digest does not depend on it.",
+    help="Number of threads that compress; the digest is the same for any number.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["compose", "docker", "podman"]),
     default="compose",
     show_default=True,
-    help="compose needs no daemon; the others run the recipe's Dockerfile.",
+    help="compose needs no daemon; docker and podman build the recipe's Dockerfile.",
 )
 @click.option(
     "--builder",
     metavar="NAME",
     default="auto",
     show_default=True,
-    help="Which of docker's builders: auto, buildx, buildkit, classic, or the name of any builder "
-    "that `docker buildx ls` lists, a remote one too.",
+    help="One of docker's builders: auto, buildx, buildkit, classic, or the name of any builder "
+    "that `docker buildx ls` lists, remote ones included.",
 )
 @click.option(
     "--network",
     type=click.Choice(["none", "default", "host"]),
     default="none",
     show_default=True,
-    help="What the steps of an engine's build may reach.",
+    help="The network that the build's steps may use.",
 )
 @click.option(
     "--secret",
     "secrets",
     multiple=True,
     metavar="ID=FILE",
-    help="A file that steps can mount and that must not be in the image.",
+    help="A secret file that steps can mount and that must not end up in the image.",
 )
 @insecure_option
 @click.option("--details", is_flag=True, help="List every comparison, and where each note is.")

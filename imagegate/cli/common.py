@@ -36,7 +36,7 @@ def workspace_option(command: _Command) -> _Command:
         "--workspace",
         "-w",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="The folder with images/ and locks/; found from the current folder upwards.",
+        help="The folder with images/ and locks/; by default the current folder or the nearest one above it.",
     )(command)
 
 
@@ -66,7 +66,7 @@ def attested_options(command: _Command) -> _Command:
         "key",
         metavar="KEYFILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Take a stored verdict that this public key signed, if it counts; judge otherwise.",
+        help="Accept a stored verdict signed by this public key if it is still valid; judge otherwise.",
     )
     max_age = click.option(
         "--max-age",
@@ -92,7 +92,7 @@ def insecure_option(command: _Command) -> _Command:
     return click.option(
         "--insecure",
         is_flag=True,
-        help="Speak plain http to registries that are not on this machine too.",
+        help="Also allow plain HTTP to remote registries.",
     )(command)
 
 

@@ -29,7 +29,7 @@ _FORMATS = ("text", "json", "markdown", "sarif", "junit", "github", "html")
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The coverage.toml that lists what to judge; without options it is looked for from the "
+    help="The coverage.toml that lists what to judge; without options it is searched for from the "
     "current folder upwards, as is [tool.imagegate.coverage] in pyproject.toml.",
 )
 @click.option(
@@ -53,7 +53,7 @@ _FORMATS = ("text", "json", "markdown", "sarif", "junit", "github", "html")
     "--assets",
     multiple=True,
     metavar="PATTERN",
-    help="What has to be in the image, relative to the context (repeatable): files, folders and "
+    help="What must be in the image, relative to the context (repeatable): files, folders and "
     "globs, e.g. 'recipes/*', 'examples/*.jinja', models.json, 'conf/{a,b}.yaml', 'recipes/**', "
     "`.` for everything. See below.",
 )
@@ -61,14 +61,14 @@ _FORMATS = ("text", "json", "markdown", "sarif", "junit", "github", "html")
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="What of it is not wanted in the image (repeatable).",
+    help="What to leave out of it (repeatable).",
 )
 @click.option(
     "--expect",
     "expects",
     multiple=True,
     metavar="SRC=DST",
-    help="Where an asset has to be in the image (repeatable); SRC is a pattern in which {model} "
+    help="Where an asset must be in the image (repeatable); SRC is a pattern in which {model} "
     "stands for part of a path, also in DST. Without it, assets that are covered show where the "
     "others of the same pattern belong.",
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("old", metavar="A")
 @click.argument("new", metavar="B")
-@click.option("--platform", help="Which platform of an index, for instance linux/arm64.")
+@click.option("--platform", help="Which platform of an index, for example linux/arm64.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def command(
     old: str, new: str, platform: str | None, form: str, everything: bool, workspace: Path | None
 ) -> int:
-    """Say how A and B differ: images or locks, in groups; exit 0 where they do not, else 1.
+    """Show how A and B differ: images or locks, in groups; exit 0 where they do not, else 1.
 
     A lock is named by its recipe or by its folder.
     """

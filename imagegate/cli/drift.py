@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "json", "github"]),
     default="text",
     show_default=True,
-    help="How standard output tells it; `github` annotates the recipes.",
+    help="Report format; `github` annotates the recipes.",
 )
 @insecure_option
 @workspace_option

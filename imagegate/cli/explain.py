@@ -25,7 +25,7 @@ base = "sha256:…\""""
 @click.command(cls=Command)
 @click.argument("check", required=False, shell_complete=complete_check)
 def command(check: str | None) -> int:
-    """Say what CHECK asks, why it matters and what to do; without CHECK, list them all."""
+    """Explain what CHECK asks, why it matters and what to do; without CHECK, list them all."""
     from imagegate.checks.index import EVERY, find
     from imagegate.errors import UsageError
     from imagegate.verdict import NOT_WAIVABLE

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("reference", metavar="REF")
-@click.option("--platform", help="Which platform of an index, for instance linux/arm64.")
+@click.option("--platform", help="Which platform of an index, for example linux/arm64.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def command(reference: str, platform: str | None, form: str, workspace: Path | None) -> int:
     """Read the image REF from its bytes and print its facts.
 
-    REF is a recipe, whose build is meant, oci:FOLDER, docker-archive:FILE, or another place that
+    REF is a recipe (its build is read), oci:FOLDER, docker-archive:FILE, or another place that
     images are read from. What a locked base holds is taken from the lock.
     """
     from imagegate.oci.platform import Platform

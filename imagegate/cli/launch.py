@@ -40,7 +40,7 @@ def _profile(function: Callable[..., Any]) -> Callable[..., Any]:
         "overrides",
         multiple=True,
         metavar="WORD",
-        help="A word behind the arguments, e.g. --override=--max-model-len=65536; repeatable.",
+        help="A further argument, e.g. --override=--max-model-len=65536; repeatable.",
     )
     return argument(variant(override(workspace_option(function))))
 
@@ -65,14 +65,14 @@ def _nodes(function: Callable[..., Any]) -> Callable[..., Any]:
     here = click.option("--here", is_flag=True, help="This host is a node, the first one.")
     seconds = click.option(
         "--timeout", "seconds", type=click.FloatRange(min=1), metavar="SECONDS",
-        help="How long each node may take.",
+        help="The time limit for each node.",
     )  # fmt: skip
     return files(commands(here(seconds(function))))
 
 
 @click.group(name="launch", cls=Group)
 def command() -> None:
-    """Start what was judged, and check it against what every node has."""
+    """Start what was judged, and check it against every node."""
 
 
 def _sources(
@@ -93,9 +93,9 @@ def _sources(
 @_profile
 @_nodes
 @click.option(
-    "--ray", metavar="COMMAND", help="Probe Ray by this, e.g. 'ssh head docker exec glm'."
+    "--ray", metavar="COMMAND", help="A command that probes Ray, e.g. 'ssh head docker exec glm'."
 )
-@click.option("--running", is_flag=True, help="The containers have to run already.")
+@click.option("--running", is_flag=True, help="Require that the containers are already running.")
 @click.option("--full", is_flag=True, help="Hash the content of the weights too.")
 @click.option(
     "--format",
@@ -253,10 +253,9 @@ def down(
     seconds: float | None,
     workspace: Path | None,
 ) -> int:
-    """End what PROFILE started on every node, and name what is left.
+    """Stop what PROFILE started on every node, and list what is left.
 
-    Exit code 1 where something of it, or another user of the GPU, is left; 3 where a node was not
-    reached.
+    Exit code 1 where something of it, or another user of the GPU, is left; 3 where a node could not be reached.
     """
     from imagegate.errors import UsageError
     from imagegate.usecases.launch_down import end_launch
@@ -313,7 +312,7 @@ def probe(
     form: str,
     workspace: Path | None,
 ) -> int:
-    """Ask the served model of PROFILE, and store the result with the image's digest.
+    """Query the served model of PROFILE, and store the result with the image's digest.
 
     Health, a first question timed apart, thought and content, a tool call, tokens a second as a
     median. The next `launch check` calculates from what was stored.

@@ -42,11 +42,11 @@ _FORMS = ("text", "json", "markdown")
     help="Where that base is published, if REF does not say; image.toml then names it.",
 )
 @trust_options
-@click.option("--check", is_flag=True, help="Change nothing; exit with 1 where a lock is stale.")
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a lock is stale.")
 @click.option(
     "--verify-base",
     is_flag=True,
-    help="Change nothing; read the base and exit with 1 where its lock says otherwise.",
+    help="Change nothing; read the base and exit with 1 if its lock differs.",
 )
 @click.option(
     "--format", "form", type=click.Choice(_FORMS), default="text", show_default=True,

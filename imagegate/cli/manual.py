@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import click
 
+# characters of a command's first sentence
+_WHOLE_LINE = 200
 Rows = tuple[tuple[str, str], ...]
 
-INTERRUPTED = ("130", "interrupted; the files that were there are whole")
-_USAGE = ("2", "what was given cannot be used")
+INTERRUPTED = ("130", "interrupted; existing files are intact")
+_USAGE = ("2", "invalid input")
 _WORKSPACE: Rows = (
     ("images/NAME/image.toml", "the recipe, with requirements.in and recipes/ beside it"),
     ("locks/NAME/, locks/bases/", "what the layer may add, and what the base holds"),
@@ -18,27 +20,30 @@ _BASES: Rows = (
     ("locks/bases/DIGEST/", "what one base holds"),
     (
         "locks/trust.toml",
-        "whose published base locks count: `[[trusted]]`, `key = FILE` or `identity` and `issuer`",
+        "whose base locks are trusted: `[[trusted]]`, `key = FILE` or `identity` and `issuer`",
     ),
 )
 _LAYOUT = ("build/NAME/", "the OCI image layout that was built")
 _ACCOUNTS: Rows = (
-    ("DOCKER_CONFIG", "folder of docker's config.json, whose accounts and helpers are used"),
-    ("REGISTRY_AUTH_FILE", "podman's file of accounts"),
-    ("HTTPS_PROXY, NO_PROXY", "how registries are reached"),
-    ("REQUESTS_CA_BUNDLE", "further certificates to trust"),
+    (
+        "DOCKER_CONFIG",
+        "folder of docker's config.json; its accounts and credential helpers are used",
+    ),
+    ("REGISTRY_AUTH_FILE", "podman's credentials file"),
+    ("HTTPS_PROXY, NO_PROXY", "proxy settings for registries"),
+    ("REQUESTS_CA_BUNDLE", "additional certificates to trust"),
 )
 _CACHE: Rows = (
-    ("IMAGEGATE_CACHE", "where downloaded wheels are kept; ~/.cache/imagegate"),
-    ("PIP_INDEX_URL, PIP_…", "pip's own configuration, which downloads honour"),
+    ("IMAGEGATE_CACHE", "where downloads are kept; ~/.cache/imagegate by default"),
+    ("PIP_INDEX_URL, PIP_…", "pip's own configuration, which downloads follow"),
 )
-_DOCKER = ("DOCKER_HOST", "the daemon that is asked; docker's current context without it")
+_DOCKER = ("DOCKER_HOST", "the docker daemon; docker's current context if unset")
 _SUMMARY = ("GITHUB_STEP_SUMMARY", "set by GitHub Actions: the job's summary gets the report too")
-_FACTS: Rows = (("0", "printed"), _USAGE, ("3", "the host was not reached or gave no facts"))
+_FACTS: Rows = (("0", "printed"), _USAGE, ("3", "the host could not be reached, or gave no facts"))
 _LAUNCHED: Rows = (
-    ("0", "everything is as it was judged"),
-    ("1", "something is not; each finding names the node"),
-    ("2", "no profile is named, or there is none of that name"),
+    ("0", "everything matches what was judged"),
+    ("1", "something does not; each finding names the node"),
+    ("2", "no profile is named, or there is none with that name"),
     ("3", "a node gave no facts, or something needed could not be seen"),
 )
 _PROFILE_FILES: Rows = (
@@ -89,13 +94,13 @@ MANUALS = {
         examples=(
             ("imagegate lock glm", "after a change of recipe, requirements or assets"),
             ("imagegate lock glm --base registry.example/vllm@sha256:…", "take over another base"),
-            ("imagegate lock glm --base oci:build/vllm-gb10", "read it out of a layout"),
+            ("imagegate lock glm --base oci:build/vllm-gb10", "read it from a layout"),
             (
                 "imagegate lock --all --trust release.pub",
-                "take published base locks where they count",
+                "fetch base locks that a trusted signer published",
             ),
-            ("imagegate lock --all --check --format markdown", "for a pull request's comment"),
-            ("imagegate lock glm --verify-base", "does the base's lock say what its bytes say"),
+            ("imagegate lock --all --check --format markdown", "for a comment on a pull request"),
+            ("imagegate lock glm --verify-base", "compare the base's lock with the base's bytes"),
         ),
         exits=(
             ("0", "locked"),
@@ -109,11 +114,14 @@ MANUALS = {
     ),
     "base": Manual(
         examples=(
-            ("imagegate base list", "which bases are locked, and who stands on them"),
-            ("imagegate base read registry.example/vllm@sha256:…", "learn a base from its bytes"),
+            ("imagegate base list", "which bases are locked, and which recipes use them"),
+            (
+                "imagegate base read registry.example/vllm@sha256:…",
+                "read a base and write its lock",
+            ),
             ("imagegate base push glm --sign release.key", "publish the lock of glm's base"),
-            ("imagegate base pull glm --trust release.pub", "take it instead of reading the base"),
-            ("imagegate base prune --dry-run", "which base locks nobody needs"),
+            ("imagegate base pull glm --trust release.pub", "fetch it instead of reading the base"),
+            ("imagegate base prune --dry-run", "which base locks are unused"),
         ),
         exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
         files=_BASES,
@@ -121,7 +129,7 @@ MANUALS = {
     ),
     "base list": Manual(
         examples=(
-            ("imagegate base list", "which bases are locked, and who stands on them"),
+            ("imagegate base list", "which bases are locked, and which recipes use them"),
             ("imagegate base list --format json", "the same for programs"),
         ),
         exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
@@ -129,8 +137,11 @@ MANUALS = {
     ),
     "base read": Manual(
         examples=(
-            ("imagegate base read registry.example/vllm@sha256:…", "learn a base from its bytes"),
-            ("imagegate base read oci:base --again", "once more, for instance after a doubt"),
+            (
+                "imagegate base read registry.example/vllm@sha256:…",
+                "read a base and write its lock",
+            ),
+            ("imagegate base read oci:base --again", "again, for example if its lock is in doubt"),
         ),
         exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
         files=_BASES,
@@ -147,14 +158,14 @@ MANUALS = {
     ),
     "base pull": Manual(
         examples=(
-            ("imagegate base pull glm --trust release.pub", "take it instead of reading the base"),
+            ("imagegate base pull glm --trust release.pub", "fetch it instead of reading the base"),
         ),
         exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
         files=_BASES,
         environment=_ACCOUNTS,
     ),
     "base prune": Manual(
-        examples=(("imagegate base prune --dry-run", "which base locks nobody needs"),),
+        examples=(("imagegate base prune --dry-run", "which base locks are unused"),),
         exits=(("0", "done"), _USAGE, _JUDGED, INTERRUPTED),
         files=_BASES,
     ),
@@ -166,7 +177,7 @@ MANUALS = {
     "build": Manual(
         examples=(
             ("imagegate build glm", "without a daemon and without the base"),
-            ("imagegate build glm --engine docker", "by the recipe's Dockerfile"),
+            ("imagegate build glm --engine docker", "with the recipe's Dockerfile"),
         ),
         exits=(("0", "built and passed"), ("1", "built and failed"), _USAGE, _JUDGED, INTERRUPTED),
         files=(
@@ -181,12 +192,12 @@ MANUALS = {
         examples=(
             ("imagegate verify", "every recipe's build"),
             ("imagegate verify glm --image registry.example/glm@sha256:…", "one in a registry"),
-            ("imagegate verify glm --html report.html", "with a page for people"),
+            ("imagegate verify glm --html report.html", "with an HTML report"),
             (
                 "imagegate verify glm --attested release.pub --max-age 24",
-                "a signed verdict of today",
+                "accept a verdict signed within a day",
             ),
-            ("imagegate verify --static", "the locks alone, as a pre-commit hook does"),
+            ("imagegate verify --static", "only the locks, as a pre-commit hook does"),
         ),
         exits=(("0", "passed"), ("1", "findings"), _USAGE, _JUDGED, INTERRUPTED),
         files=(*_WORKSPACE, _LAYOUT),
@@ -197,15 +208,18 @@ MANUALS = {
             ("imagegate promote glm --why 'NCCL fix'", "publish the build"),
             ("imagegate promote glm --to registry.example/glm", "push it first"),
             ("imagegate promote glm --sign release.key", "sign it and its statements"),
-            ("imagegate promote glm --attested release.pub", "take a signed verdict that counts"),
+            (
+                "imagegate promote glm --attested release.pub",
+                "accept a stored verdict that is still valid",
+            ),
             ("imagegate promote glm --keyless", "sign as the GitHub Actions job that runs this"),
-            ("imagegate promote glm --rollback --why 'hangs'", "publish what was before"),
+            ("imagegate promote glm --rollback --why 'hangs'", "publish the previous state"),
         ),
         exits=(
             ("0", "published"),
-            ("1", "did not pass, or has no digest: the profile is as it was"),
+            ("1", "not passed, or no digest: the profile is unchanged"),
             _USAGE,
-            ("3", "could not judge, push, sign or write: the profile is as it was"),
+            ("3", "could not judge, push, sign or write: the profile is unchanged"),
             ("130", "interrupted: the profile is the old one or the new one"),
         ),
         files=(
@@ -239,7 +253,7 @@ MANUALS = {
     ),
     "inspect": Manual(
         examples=(
-            ("imagegate inspect glm", "a recipe's build; its lock tells what the base holds"),
+            ("imagegate inspect glm", "a recipe's build; the base's contents come from its lock"),
             ("imagegate inspect oci:FOLDER", "a layout"),
             ("imagegate inspect docker-daemon:glm --format json", "an image of docker, as data"),
         ),
@@ -261,7 +275,10 @@ MANUALS = {
             ("imagegate coverage --discover", "write a first coverage.toml"),
             ("imagegate coverage", "everything that coverage.toml lists"),
             ("imagegate coverage runtime --strict", "one of its builds, notes fail too"),
-            ("imagegate coverage --recipes 'recipes/*'", "the Dockerfile here, without a file"),
+            (
+                "imagegate coverage --recipes 'recipes/*'",
+                "this folder's Dockerfile, without coverage.toml",
+            ),
             ("imagegate coverage --recipes 'recipes/*' --fix", "write the missing lines"),
             (
                 "imagegate coverage -f Dockerfile --recipes 'ex/*.jinja' --expect ex=/opt/templates",
@@ -312,10 +329,10 @@ MANUALS = {
             ),
         ),
         exits=(
-            ("0", "every asset ends up in the image; notes are said"),
-            ("1", "one does not, or it is not known"),
+            ("0", "every asset ends up in the image, possibly with notes"),
+            ("1", "one does not, or it cannot be known"),
             ("2", "a file, a pattern or a build cannot be used; the other builds are judged"),
-            ("3", "buildx or compose is needed and not there"),
+            ("3", "buildx or compose is needed and not installed"),
         ),
         files=(
             ("coverage.toml", "what to judge; or [tool.imagegate.coverage] in pyproject.toml"),
@@ -369,7 +386,7 @@ MANUALS = {
             ("0", "every expected kernel is there"),
             ("1", "refused, or a kernel is missing"),
             _USAGE,
-            ("3", "a node was not reached, or the build failed"),
+            ("3", "a node could not be reached, or the build failed"),
         ),
         files=_PROFILE_FILES,
     ),
@@ -379,7 +396,7 @@ MANUALS = {
             ("0", "nothing is left"),
             ("1", "something is left; it is named"),
             _USAGE,
-            ("3", "a node was not reached"),
+            ("3", "a node could not be reached"),
         ),
         files=_PROFILE_FILES,
     ),
@@ -389,10 +406,10 @@ MANUALS = {
             ("imagegate launch probe glm --before a.json --facts b.json", "and what it took"),
         ),
         exits=(
-            ("0", "every question is answered as it should be"),
+            ("0", "every answer is right"),
             ("1", "one is not"),
             _USAGE,
-            ("3", "the server was not reached"),
+            ("3", "the server could not be reached"),
         ),
         files=_PROFILE_FILES,
     ),
@@ -444,7 +461,7 @@ MANUALS = {
     "keygen": Manual(
         examples=(
             ("imagegate keygen release", "release.key and release.pub"),
-            ("imagegate keygen release --algorithm ecdsa-p256", "for what has no Ed25519"),
+            ("imagegate keygen release --algorithm ecdsa-p256", "for tools without Ed25519"),
         ),
         exits=(("0", "written"), ("2", "a file exists; a key is never replaced")),
         files=(("PREFIX.key", "the private key, mode 0600"), ("PREFIX.pub", "the public key")),
@@ -453,7 +470,7 @@ MANUALS = {
         examples=(
             ("imagegate overview", "images grouped by base and pins"),
             ("imagegate overview --details --drift", "a line each, with what registries say"),
-            ("imagegate overview --html images.html", "a page besides"),
+            ("imagegate overview --html images.html", "also as a page"),
         ),
         exits=(("0", "shown, whatever the images' states are"), _USAGE),
         files=(*_WORKSPACE, ("profiles/", "what is published, and the stored verdicts")),
@@ -474,7 +491,7 @@ MANUALS = {
         ),
         exits=(
             ("0", "nothing drifted"),
-            ("1", "a tag moved, or a digest is not served any more"),
+            ("1", "a tag moved, or a digest is no longer served"),
             _USAGE,
             ("3", "a registry could not be asked"),
         ),
@@ -528,6 +545,10 @@ def _write_manual(ctx: click.Context, formatter: click.HelpFormatter) -> None:
 
 class Command(click.Command):
     """A command whose help is a page of a manual."""
+
+    def get_short_help_str(self, limit: int = _WHOLE_LINE) -> str:
+        """Return the first sentence, which a list of commands shows whole."""
+        return super().get_short_help_str(max(limit, _WHOLE_LINE))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what stands behind the options."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @insecure_option
 @workspace_option
 def command(name: str, to: str, base: str | None, insecure: bool, workspace: Path | None) -> int:
-    """Copy the base of NAME by digest to a registry of one's own.
+    """Copy the base of NAME by digest to your own registry.
 
     The digest stays the same; `imagegate lock NAME --base REPO@sha256:…` then works from there.
     """

@@ -10,11 +10,11 @@ from imagegate.cli.manual import Group
 
 @click.group(name="node", cls=Group)
 def command() -> None:
-    """Say what a host has that a launch depends on."""
+    """Show what a host has that a launch depends on."""
 
 
 @command.command()
-@click.option("--weights", multiple=True, metavar="DIR", help="Prove this checkpoint; repeatable.")
+@click.option("--weights", multiple=True, metavar="DIR", help="Check this checkpoint; repeatable.")
 @click.option(
     "--cache", "caches", multiple=True, metavar="DIR", help="List compiled kernels; repeatable."
 )
@@ -26,7 +26,9 @@ def command() -> None:
     help="Ask only this engine; repeatable.",
 )
 @click.option("--full", is_flag=True, help="Hash the weights' content too.")
-@click.option("--on", "prefix", metavar="COMMAND", help="Reach the host by this, e.g. 'ssh node'.")
+@click.option(
+    "--on", "prefix", metavar="COMMAND", help="A command that reaches the host, e.g. 'ssh node'."
+)
 @click.option("--json", "as_json", is_flag=True, help="The whole document.")
 def facts(
     weights: tuple[str, ...],
@@ -36,9 +38,9 @@ def facts(
     prefix: str | None,
     as_json: bool,
 ) -> int:
-    """Say what this host has: memory, killers, driver, engines, weights, caches, links.
+    """Show what this host has: memory, killers, driver, engines, weights, caches, links.
 
-    Without --json a summary; what could not be seen is always named. The module behind this runs
+    Prints a summary without --json; what could not be seen is always listed. The module behind this runs
     alone too: `ssh node python3 - --weights DIR < imagegate/nodes/facts.py`.
     """
     from imagegate.launch.facts import read_node_facts

@@ -32,12 +32,12 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 @click.group(name="profile", cls=Group)
 def command() -> None:
-    """Show what is published for launchers, and check whether it holds."""
+    """Show what is published for launchers, and check that it is still right."""
 
 
 @command.command()
 @click.argument("name", shell_complete=_complete)
-@click.option("--json", "as_json", is_flag=True, help="Everything, who, when and why included.")
+@click.option("--json", "as_json", is_flag=True, help="Everything, including who, when and why.")
 @click.option(
     "--history", is_flag=True, help="List what was published under this name, newest first."
 )
@@ -45,7 +45,7 @@ def command() -> None:
 def show(name: str, as_json: bool, history: bool, workspace: Path | None) -> int:
     """Write the published variables of profile NAME, as launchers read them.
 
-    Who published them, when and why is told on standard error.
+    Standard error says who published them, when and why.
     """
     from imagegate.oci.documents import canonical_json
     from imagegate.profile import encode_env
@@ -76,15 +76,13 @@ def _told(state: PublishedState) -> str:
 @command.command()
 @click.argument("names", nargs=-1, shell_complete=_complete)
 @click.option("--all", "every", is_flag=True, help="Check every published profile.")
-@click.option(
-    "--node", is_flag=True, help="Compare with the image that this machine's engine holds too."
-)
+@click.option("--node", is_flag=True, help="Also compare with the image in this machine's engine.")
 @click.option(
     "--engine",
     type=click.Choice(get_args(Engine)),
     default="docker",
     show_default=True,
-    help="The engine that `--node` asks.",
+    help="The engine that --node checks.",
 )
 @workspace_option
 def check(

@@ -35,15 +35,13 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     metavar="REPO[:TAG]",
-    help="Push the image there first; the profile then names it there.",
+    help="Push the image there first; the profile then names that repository.",
 )
 @click.option(
     "--base", metavar="REF", help="Where the base's layers are, for a registry without them."
 )
-@click.option("--rollback", is_flag=True, help="Publish the state before the current one again.")
-@click.option(
-    "--why", metavar="TEXT", default="", help="The reason in one line; the history keeps it."
-)
+@click.option("--rollback", is_flag=True, help="Publish the previous state again.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, in one line, for the history.")
 @click.option(
     "--sign",
     "signing_key",
@@ -55,8 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--keyless",
     is_flag=True,
-    help="Sign with the identity that the CI hands out, through Sigstore; "
-    "needs `imagegate[keyless]`.",
+    help="Sign with the CI job's identity, through Sigstore; needs `imagegate[keyless]`.",
 )
 @click.option(
     "--trust-config",
@@ -88,7 +85,7 @@ def command(
     With --to, the added layers are pushed, the base's are mounted or copied, and the manifest is
     read back and compared before a tag is set and the profile names it by digest. With --sign or
     --keyless, image and statements are signed where the image lies before the profile names it.
-    With --attested, a verdict that was signed before counts if everything about it is right.
+    With --attested, a stored, signed verdict is accepted if it is still valid.
     """
     from imagegate.errors import RefusedError, UsageError
     from imagegate.report.text import render_text

@@ -53,18 +53,18 @@ if TYPE_CHECKING:
     type=click.Choice([form.value for form in Format]),
     default=Format.TEXT.value,
     show_default=True,
-    help="How standard output tells it; SARIF and JUnit hold all recipes in one document.",
+    help="Report format; SARIF and JUnit hold all recipes in one document.",
 )
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the report as one HTML file too, which needs no network to be read.",
+    help="Also write the report as one self-contained HTML file.",
 )
 @attested_options
 @click.option(
     "--static",
     is_flag=True,
-    help="Need no image: are the locks whole, and made from the recipes as they are now.",
+    help="Check only the locks, without an image: intact, and up to date with the recipes.",
 )
 @click.option(
     "--details",
@@ -76,22 +76,24 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="CHECK",
     shell_complete=complete_check,
-    help="Run this check alone; may be given often.",
+    help="Run only this check; repeatable.",
 )
 @click.option(
     "--skip",
     multiple=True,
     metavar="CHECK",
     shell_complete=complete_check,
-    help="Leave this check out; may be given often.",
+    help="Leave this check out; repeatable.",
 )
-@click.option("--probe", is_flag=True, help="Run the image too and compare what it says of itself.")
+@click.option(
+    "--probe", is_flag=True, help="Also run the image and compare what it reports about itself."
+)
 @click.option(
     "--engine",
     type=click.Choice(["docker", "podman"]),
     default="docker",
     show_default=True,
-    help="What runs the image for --probe.",
+    help="The engine that runs the image for --probe.",
 )
 @click.option(
     "--published",

@@ -31,7 +31,7 @@ class Outcome(Enum):
 
 
 class Standing(Enum):
-    """What an outcome means for whoever asked."""
+    """What an outcome means for the caller."""
 
     COVERED = "covered"
     NOTED = "covered, with a note"
@@ -123,7 +123,7 @@ class AssetVerdict:
 
     @property
     def standing(self) -> Standing:
-        """What the outcome means for whoever asked."""
+        """What the outcome means for the caller."""
         if self.outcome in _NOTED:
             return Standing.NOTED
         if self.outcome is Outcome.COVERED:

@@ -37,7 +37,7 @@ class Origin:
         inline: the content of a heredoc, or ``None``.
         member: path inside the archive at `path` that ADD unpacked.
         emptied: the builder sends the file with 0 bytes (see `Client.opener_checks`).
-        fetched: what ADD fetches it from, or what makes it, where it is no context file.
+        fetched: what ADD fetches it from, or what makes it, where it is not a context file.
         steps: Dockerfile lines of the instructions that carried the file, oldest first.
     """
 

@@ -30,7 +30,7 @@ def _escape(character: str) -> str:
     number = ord(character)
     if character in _SHORT:
         return _SHORT[character]
-    if 0xDC80 <= number <= 0xDCFF:  # PEP 383: a byte that is no UTF-8
+    if 0xDC80 <= number <= 0xDCFF:  # PEP 383: a byte that is not UTF-8
         return f"\\x{number - 0xDC00:02x}"
     if number < 0x100:
         return f"\\x{number:02x}"

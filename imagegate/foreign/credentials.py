@@ -293,7 +293,7 @@ def is_literal(value: str) -> bool:
     text = value.strip("\"'")
     if not text or text[:1] in ("$", "<", "%", "{") or len(set(text)) < 3:
         return False
-    # where engines mount secrets; the path is no secret
+    # where engines mount secrets; the path is not a secret
     if text.startswith((REDACTED, "/run/secrets/", "/var/run/secrets/")):
         return False
     return text.lower() not in ("none", "null", "true", "false", "password", "token", "secret")

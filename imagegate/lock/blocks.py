@@ -135,7 +135,7 @@ class BlockIndex:
         where: the file, for messages.
 
     Raises:
-        LockError: it is no index, or a table that contradicts itself.
+        LockError: it is not an index, or a table that contradicts itself.
     """
 
     def __init__(self, content: RandomAccess, where: str) -> None:
@@ -176,6 +176,18 @@ class BlockIndex:
         if position < len(lines) and lines[position].startswith(start):
             return parse_line(lines[position])
         return None
+
+    def has_prefix(self, prefix: str) -> bool:
+        """Say whether any path begins with these characters."""
+        key = escape(prefix)
+        number = max(bisect_right(self._firsts, key) - 1, 0)
+        if not self._blocks:
+            return False
+        lines = self._block(number)
+        position = bisect_left(lines, key)
+        if position < len(lines):
+            return lines[position].startswith(key)
+        return number + 1 < len(self._firsts) and self._firsts[number + 1].startswith(key)
 
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory, in order of path."""
@@ -319,7 +331,7 @@ def decode_index(content: bytes | RandomAccess, where: str) -> BlockIndex:
     """Read an index's table.
 
     Raises:
-        LockError: it is no index, or a table that contradicts itself.
+        LockError: it is not an index, or a table that contradicts itself.
     """
     access = InMemory(content) if isinstance(content, bytes) else content
     return BlockIndex(access, where)

@@ -74,7 +74,7 @@ _ESCAPED = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
 
 
 def escape(text: str) -> str:
-    r"""Write control characters, backslashes and bytes that are no UTF-8 as ``\xNN``/``\uNNNN``."""
+    r"""Write control characters, backslashes and bytes that are not UTF-8 as ``\xNN``/``\uNNNN``."""
     if not _SPECIAL.search(text):
         return text
     return _SPECIAL.sub(

@@ -36,7 +36,7 @@ def unseal(content: bytes, where: str, hint: str) -> dict[str, Any]:
         hint: what to do about another one.
 
     Raises:
-        LockError: it is no JSON, or was changed.
+        LockError: it is not JSON, or was changed.
     """
     try:
         document = parse_json(plain(content), f"`{where}`")
@@ -58,7 +58,7 @@ def validate(
         LockError: it is of another form; names the key.
     """
     try:
-        # a path that is no UTF-8 is a lone surrogate here, which pydantic's own reader refuses
+        # a path that is not UTF-8 is a lone surrogate here, which pydantic's own reader refuses
         return model.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]

@@ -234,7 +234,7 @@ def is_index(content: bytes, media_type: str | None, what: str) -> bool:
 def require_one_type(stated: str | None, served_as: str | None, what: str) -> None:
     """Require that a document is served as what it says it is (manifest.md, "mediaType").
 
-    A media type that is no manifest's or index's, as ``application/json``, says nothing.
+    A media type that is not a manifest's or index's, as ``application/json``, says nothing.
 
     Raises:
         ImageError: the two differ.
@@ -250,7 +250,7 @@ def require_one_type(stated: str | None, served_as: str | None, what: str) -> No
 def _media_type(document: dict[str, object], what: str) -> str | None:
     stated = document.get("mediaType")
     if stated is not None and not isinstance(stated, str):
-        raise ImageError(f"{what} is malformed: `mediaType` is no text")
+        raise ImageError(f"{what} is malformed: `mediaType` is not text")
     return stated or None
 
 

@@ -134,7 +134,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     """Refuse ``NaN`` and the infinities, which JSON (RFC 8259) does not have."""
-    raise ValueError(f"`{name}` is no JSON value")
+    raise ValueError(f"`{name}` is not a JSON value")
 
 
 def _finite(text: str) -> float:

@@ -235,10 +235,10 @@ class Scanner:
                 self._sparse(path, stored, header) if sparse else self._content(path, stored)
             )
         elif sparse:
-            raise Damage(f"`{path}` is no file and claims to be sparse")
+            raise Damage(f"`{path}` is not a file and claims to be sparse")
         elif stored and (claimed or kind is not Kind.HARDLINK):
             # readers differ on whether bytes follow; only a hard link's size means nothing to all
-            raise Damage(f"`{path}` is no file and claims {stored} bytes")
+            raise Damage(f"`{path}` is not a file and claims {stored} bytes")
         elif kind is Kind.SYMLINK:
             target = link_text(records.get("linkpath") or text_of(header[157:257]))
         elif kind is Kind.HARDLINK:
@@ -312,5 +312,5 @@ def _kind(flag: bytes, raw: bytes, path: str) -> Kind:
             )
         return Kind.DIRECTORY  # the form of a directory before POSIX.1-1988
     if not path and kind is not Kind.DIRECTORY:
-        raise Damage("an entry that is no directory has no name")
+        raise Damage("an entry that is not a directory has no name")
     return kind

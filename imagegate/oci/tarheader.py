@@ -55,7 +55,7 @@ def number(raw: bytes, what: str) -> int:
     """Read an octal or base-256 number (GNU's form for what octal cannot hold).
 
     Raises:
-        Damage: it is no number, or a negative one.
+        Damage: it is not a number, or a negative one.
     """
     if raw[0] & 0x80:
         # two's complement over all bits but the first

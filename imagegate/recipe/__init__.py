@@ -15,6 +15,7 @@ from imagegate.oci.platform import Platform
 from imagegate.oci.reference import Reference
 from imagegate.recipe.origin import Origin, missing, read_origin
 from imagegate.recipe.sections import BASE_PLACEHOLDER, ImageToml, LinkEntry, PythonSection
+from imagegate.recipe.tomltext import describe
 from imagegate.recipe.values import ENV_NAME, PLAIN_VALUE, RECIPE_NAME
 from imagegate.recipe.variables import Declared
 from imagegate.verdict import Waiver
@@ -217,7 +218,7 @@ def parse_recipe(name: str, text: str, where: str) -> Recipe:
         values = tomllib.loads(text)
     except ValueError as error:
         # a number of thousands of digits is one too
-        raise RecipeError(f"`{where}` is not valid TOML: {error}") from error
+        raise RecipeError(f"`{where}` is not valid TOML: {describe(error, text)}") from error
     except RecursionError as error:
         raise RecipeError(f"`{where}` is not a recipe: it is nested too deeply") from error
     try:

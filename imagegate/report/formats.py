@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 # control characters, which a terminal would obey, and lone surrogates, which stand for bytes of a
-# path that are no UTF-8 and cannot be written
+# path that are not UTF-8 and cannot be written
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

@@ -65,7 +65,7 @@ def _lines(inspection: Inspection) -> Iterator[str]:
         size = format_bytes(layer.descriptor.size) if layer.descriptor else "unknown size"
         name = layer.descriptor.digest if layer.descriptor else layer.diff_id
         yield f"  {layer.number} {name} {size} {layer.created_by}".rstrip()
-    # what is known of a standard library's own `site` is no interpreter
+    # what is known of a standard library's own `site` is not an interpreter
     found = [one for one in facts.interpreters if not one.folder]
     yield f"interpreters: {len(found)}"
     yield from (f"  {one.path} {one.python}".rstrip() for one in found)

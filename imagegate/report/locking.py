@@ -1,4 +1,4 @@
-"""What ``imagegate lock`` says: for people, for programs, and for a pull request's comment."""
+"""What ``imagegate lock`` says: for people, for programs, and for a comment on a pull request."""
 
 from __future__ import annotations
 

@@ -11,18 +11,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 from imagegate.foreign import Foreign, shown
 from imagegate.foreign.credentials import redact
 from imagegate.oci.documents import canonical_json
-from imagegate.report import github, junit, markdown, sarif
 from imagegate.report.document import escape_unseen, render_json
 from imagegate.report.text import render_text
 from imagegate.verdict import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from xml.etree import ElementTree as ET
 
     from imagegate.verdict import Verdict
 
@@ -136,6 +135,8 @@ def _document(one: Verdict | Unjudged) -> dict[str, Any]:
 
 def several_as_markdown(results: Sequence[Verdict | Unjudged]) -> str:
     """Write a table of all, then what failed, then what passed as far as there is room."""
+    from imagegate.report import markdown
+
     if len(results) == 1:
         return "\n".join(_section(results[0]))
     counts = Counter(word_of(one) for one in results)
@@ -166,6 +167,8 @@ def several_as_markdown(results: Sequence[Verdict | Unjudged]) -> str:
 
 
 def _row(one: Verdict | Unjudged) -> str:
+    from imagegate.report import markdown
+
     if isinstance(one, Unjudged):
         return f"| {markdown.escaped(one.subject)} | **NOT JUDGED** | {markdown.plain(one.message[:300])} |"
     failures = f"{len(one.failures)} failures" if one.failures else ""
@@ -174,6 +177,8 @@ def _row(one: Verdict | Unjudged) -> str:
 
 
 def _section(one: Verdict | Unjudged) -> Iterator[str]:
+    from imagegate.report import markdown
+
     if not isinstance(one, Unjudged):
         yield markdown.render_markdown([one])
         return
@@ -191,6 +196,8 @@ def _section(one: Verdict | Unjudged) -> Iterator[str]:
 
 def several_as_sarif(results: Sequence[Verdict | Unjudged], *, version: str) -> str:
     """Write a run an image, or one run for all where that would be more runs than are taken."""
+    from imagegate.report import sarif
+
     runs = [
         _unjudged_run(one, version) if isinstance(one, Unjudged) else sarif.run_of(one, version)
         for one in results
@@ -202,6 +209,8 @@ def several_as_sarif(results: Sequence[Verdict | Unjudged], *, version: str) -> 
 
 def _unjudged_run(one: Unjudged, version: str) -> dict[str, Any]:
     """Write an image that could not be judged (sarif-v2.1.0, 3.20.21, "toolExecutionNotifications")."""
+    from imagegate.report import sarif
+
     text = f"{one.subject} could not be judged: {one.message}"
     return {
         "tool": {"driver": {"name": "imagegate", "semanticVersion": version, "rules": []}},
@@ -290,6 +299,8 @@ def _within(run: dict[str, Any]) -> dict[str, Any]:
 
 def several_as_junit(results: Sequence[Verdict | Unjudged]) -> str:
     """Write a suite an image; one that could not be judged is an error of its suite."""
+    from imagegate.report import junit
+
     return junit.document_of(
         [
             _unjudged_suite(one) if isinstance(one, Unjudged) else junit.suite_of(one)
@@ -299,6 +310,10 @@ def several_as_junit(results: Sequence[Verdict | Unjudged]) -> str:
 
 
 def _unjudged_suite(one: Unjudged) -> ET.Element:
+    from xml.etree import ElementTree as ET
+
+    from imagegate.report import junit
+
     suite = ET.Element(
         "testsuite", name=f"imagegate.{one.subject}", tests="1", failures="0", errors="1"
     )
@@ -315,6 +330,8 @@ def _unjudged_suite(one: Unjudged) -> ET.Element:
 
 def several_as_github(results: Sequence[Verdict | Unjudged]) -> str:
     """Write the annotations of each."""
+    from imagegate.report import github
+
     return "".join(
         f"{github.annotation('error', one.file, f'{one.subject}: not judged', _said(one))}\n"
         if isinstance(one, Unjudged)

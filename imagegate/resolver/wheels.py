@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 from hashlib import sha256
@@ -15,13 +16,16 @@ from imagegate.resolver.pipconfig import PIP
 from imagegate.workspace.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from imagegate.lock import LockedWheel
     from imagegate.resolver.target import Target
 
 # how often a running download is measured, in seconds
 _INTERVAL = 0.5
+# of a warning before each further attempt only the reason differs from what is said once
+_RETRYING = re.compile(r"Retrying \(Retry\([^)]*\)\) after ")
+_OF_NO_USE = re.compile(r"new release of pip|Running pip as the 'root' user")
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -139,9 +143,11 @@ class WheelCache:
                 raise
             reader.join()
         if status != 0:
-            errors = [line.strip() for line in said if line.startswith("ERROR")]
+            causes = pip_causes(said)
             raise FetchError(
-                f"pip could not fetch the locked wheels: {' '.join(errors[-3:]) or f'exit {status}'}",
+                "\n".join(["pip could not fetch the locked wheels:", *causes])
+                if causes
+                else f"pip could not fetch the locked wheels: it ended with code {status}",
                 hint="pip's own configuration says where wheels come from: `pip config list`",
             )
 
@@ -157,6 +163,20 @@ class WheelCache:
         folder = self._folder / digest
         folder.mkdir(exist_ok=True)
         path.replace(folder / path.name)
+
+
+def pip_causes(said: Iterable[str]) -> list[str]:
+    """Return every cause that pip names, each once, the first one first.
+
+    An index that cannot be reached is a warning of pip's; the error behind it says only that no
+    version was found.
+    """
+    causes = (
+        _RETRYING.sub("", line).strip()
+        for line in said
+        if line.startswith(("ERROR", "WARNING")) and not _OF_NO_USE.search(line)
+    )
+    return list(dict.fromkeys(causes))
 
 
 def file_sha256(path: Path) -> str:

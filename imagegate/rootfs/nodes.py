@@ -57,6 +57,9 @@ class PathIndex(Protocol):
     def get(self, path: str) -> Node | None:
         """Return what stands at exactly this path."""
 
+    def has_prefix(self, prefix: str) -> bool:
+        """Say whether any path begins with these characters."""
+
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory; ``""`` is the root."""
 
@@ -77,6 +80,10 @@ class SortedIndex:
     def get(self, path: str) -> Node | None:
         """Return what stands at exactly this path."""
         return self._nodes.get(path)
+
+    def has_prefix(self, prefix: str) -> bool:
+        """Say whether any path begins with these characters."""
+        return begins_one(self._paths, prefix)
 
     def under(self, path: str) -> Iterator[Node]:
         """Yield everything below a directory, in order of path."""
@@ -101,6 +108,12 @@ def paths_under(paths: Sequence[str], directory: str) -> Iterator[str]:
         yield paths[position]
 
 
+def begins_one(paths: Sequence[str], prefix: str) -> bool:
+    """Say whether a path of a sorted sequence begins with these characters."""
+    position = bisect_left(paths, prefix)
+    return position < len(paths) and paths[position].startswith(prefix)
+
+
 def ancestors(path: str) -> Iterator[str]:
     """Yield the directories above a path, nearest first, without the root."""
     while (cut := path.rfind("/")) > 0:
@@ -109,7 +122,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def node_of(entry: TarEntry, layer: int) -> Node:
-    """Return what an entry that is no hard link puts into the tree."""
+    """Return what an entry that is not a hard link puts into the tree."""
     capabilities, attributes = attributes_of(entry) if entry.xattrs else _NO_ATTRIBUTES
     return Node(
         path=entry.path,

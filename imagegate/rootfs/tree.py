@@ -18,6 +18,7 @@ from imagegate.rootfs.nodes import (
     SortedIndex,
     ancestors,
     attributes_of,
+    begins_one,
     node_of,
 )
 
@@ -55,6 +56,7 @@ class FileTree:
     def __init__(self, lower: PathIndex | None = None) -> None:
         self._lower: PathIndex = lower if lower is not None else SortedIndex()
         self._upper: dict[str, Node] = {}
+        self._upper_paths: list[str] | None = None
         self._removed: dict[str, int] = {}
         self._sound: set[str] = set()
         self._through: dict[str, str | None] = {}
@@ -66,6 +68,15 @@ class FileTree:
         if node is not None:
             return node
         return None if path in self._removed else self._lower.get(path)
+
+    def may_begin(self, prefix: str) -> bool:
+        """Say whether a path may begin with these characters; where not, none does.
+
+        One look instead of one for each ending that a name could have.
+        """
+        if self._upper_paths is None:
+            self._upper_paths = sorted(self._upper)
+        return begins_one(self._upper_paths, prefix) or self._lower.has_prefix(prefix)
 
     def below(self, path: str) -> Node | None:
         """Return what the lower index has at a path, whatever the layers on top did to it."""
@@ -137,6 +148,7 @@ class FileTree:
         Raises:
             ImageError: a whiteout without a name, or a hard link to nothing.
         """
+        self._upper_paths = None
         change = Changeset.of(entries)
         for code, path, detail in change.irregularities:
             self._note(code, path, layer, detail)

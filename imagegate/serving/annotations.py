@@ -165,7 +165,7 @@ class Annotations:
                 return _unknown(node)
 
     def _alias(self, found: Expression, depth: int) -> Hints:
-        """Follow an alias; a name made by ``TypeVar`` or ``NewType`` is no type of its own."""
+        """Follow an alias; a name made by ``TypeVar`` or ``NewType`` is not a type of its own."""
         node = found.node
         if isinstance(node, ast.Call):
             return frozenset({Hint("other", text=ast.unparse(node.func))})

@@ -23,7 +23,7 @@ def size(text: str, *, tera: bool = True) -> int:
 
     Raises:
         argparse.ArgumentTypeError: decimals before a binary suffix.
-        ValueError: the text is no number.
+        ValueError: the text is not a number.
     """
     text = text.strip()
     match = _SIZE.fullmatch(text)

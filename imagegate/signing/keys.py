@@ -236,7 +236,7 @@ def parse_verifier(content: bytes, what: str) -> KeyVerifier:
     """Read a public key from its PEM.
 
     Raises:
-        AttestationError: it is no public key that can be used.
+        AttestationError: it is not a usable public key.
     """
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 

@@ -197,7 +197,7 @@ def _read_config(archive: Archive, saved: SavedImage, location: str) -> bytes:
 def _read(archive: Archive, name: str, location: str) -> bytes:
     stream = archive.open(name)
     if stream is None:
-        raise ImageError(f"{location} is no image archive: it has no `{name}`")
+        raise ImageError(f"{location} is not an image archive: it has no `{name}`")
     return read_document(
         stream, what=f"`{name}` in {location}", digest=None, size=None, limit=DOCUMENT_LIMIT
     )
@@ -266,7 +266,7 @@ def open_archive(
         # podman and skopeo read an index alone, containerd asks for both
         there, missing = ("index.json", "oci-layout") if layout[0] else ("oci-layout", "index.json")
         raise ImageError(
-            f"{location} is no image archive: it has `{there}` and no `{missing}`; "
+            f"{location} is not an image archive: it has `{there}` and no `{missing}`; "
             "loaders differ on whether it is an OCI layout"
         )
     if all(layout):

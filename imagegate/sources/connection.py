@@ -17,7 +17,7 @@ class Connection:
     """What opening an image needs beside its location.
 
     Attributes:
-        insecure: allow plain http to a registry that is not on loopback.
+        insecure: allow plain HTTP to a remote registry.
         platform: what to choose where an index has several.
         clock: waits between attempts at a registry; the machine's if ``None``.
         credentials: where credentials are looked up; docker's and podman's files if ``None``.

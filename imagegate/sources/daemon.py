@@ -271,7 +271,7 @@ def describe_podman_image(name: str) -> EngineImage | None:
     # as a list of one: what `--format "{{json .}}"` writes differs between versions
     found = _podman("image", "inspect", "--", name).stdout.strip()
     if not (found.startswith(b"[") and found.endswith(b"]")):
-        raise EngineError(f"podman's answer on `{name}` is no list", hint="try `podman info`")
+        raise EngineError(f"podman's answer on `{name}` is not a list", hint="try `podman info`")
     return _described(found[1:-1], f"podman's answer on `{name}`")
 
 

@@ -111,7 +111,7 @@ class LayoutSource:
         stream = self._files.open(name)
         if stream is None:
             raise ImageError(
-                f"{self._location} is no OCI layout: it has no `{name}`",
+                f"{self._location} is not an OCI layout: it has no `{name}`",
                 hint="give the folder that holds `oci-layout` and `index.json`",
             )
         return read_document(

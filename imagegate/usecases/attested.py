@@ -1,4 +1,4 @@
-"""``imagegate verify --attested``: a verdict that was given before, if it counts now."""
+"""``imagegate verify --attested``: a verdict that was given before, if it is still valid now."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def verify_attested(
     call: Invocation, name: str, *, image: str | None, verifier: Verifier, max_age: timedelta
 ) -> ImageVerdict:
-    """Take a stored verdict on a recipe's image if it counts, and judge the image otherwise.
+    """Take a stored verdict on a recipe's image if it is still valid, and judge the image otherwise.
 
     Args:
         call: where the recipe and its lock are; its reporter is told what counts and what does not.
@@ -90,7 +90,7 @@ def attested_verdict(
     verifier: Verifier,
     max_age: timedelta,
 ) -> AttestedVerdict | None:
-    """Take a stored verdict if it counts; ``None`` says that the image has to be judged.
+    """Take a stored verdict if it is still valid; ``None`` says that the image has to be judged.
 
     Args:
         call: the moment, and who is told what counts and why other stored verdicts do not.

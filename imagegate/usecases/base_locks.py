@@ -145,7 +145,7 @@ def pull_base(
 
 
 def prune_bases(workspace: Workspace, *, dry_run: bool) -> tuple[Digest, ...]:
-    """Remove the base locks on which no recipe stands.
+    """Remove the base locks that no recipe uses.
 
     A folder that holds anything but a base lock's files is left alone, and so is a link.
 

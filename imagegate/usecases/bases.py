@@ -239,7 +239,7 @@ def base_location(workspace: Workspace, recipe: Recipe) -> str:
     made_here = recipe.document.base.recipe
     if made_here is None:
         return str(recipe.base)
-    workspace.recipe_path(made_here)  # a name that is no recipe is told as such
+    workspace.recipe_path(made_here)  # a name that is not a recipe is told as such
     layout = workspace.layout(made_here)
     if not layout.is_dir():
         raise UsageError(

@@ -63,7 +63,7 @@ def begin_over(call: Invocation, name: str, base: str, *, name_as: str | None = 
         call: its workspace is the folder, which need not be there yet.
         name: the recipe's name.
         base: where the base's bytes are.
-        name_as: where the base is published, if `base` is no registry's reference.
+        name_as: where the base is published, if `base` is not a registry's reference.
 
     Raises:
         UsageError: the name is none, or taken, or there is no such base.

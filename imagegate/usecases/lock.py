@@ -89,7 +89,7 @@ def lock_recipe(
         call: where the recipe is.
         name: the recipe.
         base: where the base's bytes are; a base with another digest than the recipe's replaces it.
-        name_as: where such a base is published, if `base` is no registry's reference.
+        name_as: where such a base is published, if `base` is not a registry's reference.
         trusted: whose published base locks count, beside those of the workspace's file.
 
     Raises:

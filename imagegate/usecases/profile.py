@@ -188,7 +188,7 @@ def _verdict(workspace: Workspace, name: str, state: PublishedState) -> Iterator
         measured = measured_by(verdict, profile=name, repository=repository, report=digest)
     except AttestationError as error:
         raise ProfileError(
-            f"`{workspace.relative(path)}` is no verdict: {error.message}", hint="promote again"
+            f"`{workspace.relative(path)}` is not a verdict: {error.message}", hint="promote again"
         ) from error
     yield ProfileFinding(
         holds=verdict.passed, what="verdict", expected="PASSED", found=verdict.word

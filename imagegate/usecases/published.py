@@ -213,7 +213,7 @@ def take_base(
     platform: Platform | None,
     trusted: Sequence[Trusted],
 ) -> TakenBase:
-    """Take a base lock that somebody published, if it counts.
+    """Take a base lock that somebody published, if it is still valid.
 
     Args:
         call: how registries are spoken to.

@@ -133,7 +133,7 @@ class Workspace:
         """Read a recipe, its requirements and its assets.
 
         Raises:
-            RecipeError: a file is missing or cannot be used, or an asset is no regular file.
+            RecipeError: a file is missing or cannot be used, or an asset is not a regular file.
         """
         recipe = self.recipe(name)
         folder = self.root / "images" / name

@@ -118,7 +118,7 @@ def foreign_in_lock(names: Collection[str], proof: str) -> Callable[[Path], str]
 
     Args:
         names: the files that locks have had.
-        proof: the one without which it is no lock.
+        proof: the one without which it is not a lock.
     """
 
     def foreign(folder: Path) -> str:

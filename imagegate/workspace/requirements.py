@@ -35,7 +35,7 @@ def read_requirements(path: Path, where: str) -> tuple[str, ...]:
         raise RecipeError(f"cannot read `{where}`: {error}") from error
     for invalid in parsed.invalid_lines:
         raise RecipeError(
-            f"`{where}` line {invalid.line_number}: `{invalid.line.strip()}` is no requirement: "
+            f"`{where}` line {invalid.line_number}: `{invalid.line.strip()}` is not a requirement: "
             f"{str(invalid.error_message).splitlines()[0] if invalid.error_message else 'not understood'}",
             hint="write one requirement a line, like `ray[default]>=2.50`",
         )

@@ -67,7 +67,7 @@ def require_free(root: Path, name: str) -> None:
     """
     if not RECIPE_NAME.fullmatch(name):
         raise UsageError(
-            f"`{name}` is no name for a recipe",
+            f"`{name}` is not a valid name for a recipe",
             hint="use lower-case letters, digits, `.`, `_`, `-`",
         )
     if name == "bases":

@@ -215,7 +215,7 @@ def test_provenance_is_not_stated_of_an_image_that_the_build_did_not_make(judged
     foreign = replace(judged.subject, digest=Digest.of(b"foreign"))
     with pytest.raises(AttestationError, match="of another build"):
         provenance(record, judged.evidence.recipe, judged.evidence.lock, foreign)
-    with pytest.raises(AttestationError, match="no build record"):
+    with pytest.raises(AttestationError, match="not a build record"):
         BuildRecord.parse(b"{}", "served.build.json")
 
 

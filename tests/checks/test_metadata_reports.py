@@ -202,7 +202,7 @@ def test_vllm_47223_variable_dpkg_wheel_and_loaded_copy_each_say_another_nccl(
         f"link `{system}/libnccl.so.2` to `{system}/libnccl.so.2.28.9`",
     ):
         assert said in told
-    assert verdict.passed, "the base has it so"
+    assert verdict.passed, "also true of the base"
     turned = replace(case, added=[{f"{system}/libnccl.so.2": Link(f"/{NCCL}")}])
     assert "native.pins/link-moved" in failed(turned.judge(tmp_path / "b"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,29 @@ def test_a_wheel_that_nobody_has_any_more_is_an_error(
 
     assert "pip could not fetch the locked wheels" in capsys.readouterr().err
     assert manifest_digest(world) == before
+
+
+def test_every_cause_that_pip_names_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pip calls an index that nobody serves "no matching distribution"; the reason is a warning."""
+    shutil.rmtree(world.root.parent / "cache")
+    (world.root.parent / "wheelhouse" / "helperish-1.2-py3-none-any.whl").unlink()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        monkeypatch.setenv("PIP_NO_INDEX", "0")
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://me:hunter2hunter2@127.0.0.1:{port}/simple")
+        monkeypatch.setenv("PIP_RETRIES", "1")
+
+        assert world.run("build", "demo") == 3
+
+    told = capsys.readouterr().err
+    assert "Connection refused" in told
+    assert f"port={port}" in told or f"127.0.0.1:{port}" in told
+    assert "No matching distribution found for helperish==1.2" in told
+    assert told.count("Connection refused") == 1
+    assert "hunter2hunter2" not in told
 
 
 def test_a_published_wheel_with_other_bytes_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -178,3 +179,78 @@ def test_the_help_says_how_each_shell_learns_to_complete(shell: str, tmp_path: P
     ).stdout
     assert "kimi" in asked
     assert "glm" not in asked
+
+
+# each is a turn of phrase that readers stumbled over, with what to write instead
+ODD_WORDS = {
+    r"(?<!there )(?<!There )\bis no (?!longer\b|denied\b|larger\b|such\b|reason\b)": "is not a",
+    r"\bmay be given often\b": "repeatable",
+    r"\b[Ww]hoever\b": "if you",
+    r"\bif it counts\b|\block counts\b|\blocks count\b": "if it is still valid, is trusted",
+    r"\bplain http\b": "plain HTTP",
+    r"\bhas it so\b": "also true of",
+    r"\bfiles that were there\b": "existing files",
+    r"\bwhat it said last\b": "its last output",
+    r"\ball that has to be there\b": "the only prerequisite",
+    r"\bHow standard output tells\b": "report format",
+    r"(?:^|\s)Say (?:what|where|how)\b": "Show",
+    r"\bstands in its\b": "is in its",
+    r"\bof one's own\b": "your own",
+}
+
+
+def _odd(text: str) -> list[str]:
+    """The odd turns of phrase in a text, each with its surroundings and what to write."""
+    flat = " ".join(text.split())
+    return [
+        f"{flat[max(0, found.start() - 40) : found.end() + 40]!r}: write {better!r}"
+        for pattern, better in ODD_WORDS.items()
+        for found in re.finditer(pattern, flat)
+    ]
+
+
+@pytest.mark.parametrize("name", ["", *(name for name, _ in _commands())])
+def test_help_is_written_in_plain_english(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*name.split(), "--help"]) == 0
+
+    text = capsys.readouterr().out
+    assert "Usage: imagegate" in text
+    assert not _odd(text)
+
+
+def test_what_checks_explain_is_written_in_plain_english() -> None:
+    from imagegate.checks.image import CHECKS
+
+    odd = {check.id: _odd(f"{check.why} {check.fix}") for check in CHECKS}
+
+    assert odd
+    assert not {name: found for name, found in odd.items() if found}
+
+
+def _outside_docstrings(module: ast.Module) -> list[ast.AST]:
+    """Every node but the strings that stand alone, which are docstrings."""
+    nodes = list(ast.walk(module))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return [node for node in nodes if id(node) not in alone]
+
+
+def test_messages_are_written_in_plain_english() -> None:
+    package = Path(sys.modules["imagegate"].__file__ or "").parent
+    literals = [
+        (path.relative_to(package), node.lineno, node.value)
+        for path in sorted(package.rglob("*.py"))
+        for node in _outside_docstrings(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+    assert len(literals) > 1000
+    odd = [f"{path}:{line}: {found}" for path, line, text in literals for found in _odd(text)]
+    assert not odd, "\n".join(odd)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`x` is no regular file", "Say where each model's assets end", "a repository of one's own"],
+)
+def test_odd_words_are_found(text: str) -> None:
+    assert _odd(text)

@@ -1,4 +1,4 @@
-"""Whenever a command is stopped, the files that were there are whole."""
+"""Whenever a command is stopped, existing files are intact."""
 
 from __future__ import annotations
 

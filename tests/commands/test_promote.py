@@ -221,7 +221,7 @@ def test_an_edited_profile_is_told_as_such(
 
     assert world.run("promote", "demo", "--rollback") == 3
 
-    assert "no state that a promotion published" in capsys.readouterr().err
+    assert "not a state that a promotion published" in capsys.readouterr().err
 
 
 def test_a_state_that_never_reached_the_env_file_is_not_current(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_file_that_two_patterns_name_is_one_asset(context: Path) -> None:
         ("model.json", "no recipe matches `model.json`"),
         ("models.json/", "no recipe matches `models.json/`"),
         ("../models.json", "leads out of the context"),
-        ("recipes/[k", "is no valid glob"),
+        ("recipes/[k", "is not a valid glob"),
         ("", "an empty pattern"),
         ("{a,b}" * 12, "more than 1000 patterns"),
     ],

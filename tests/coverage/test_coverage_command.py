@@ -526,15 +526,15 @@ def test_list_context_says_what_is_dropped_by_which_line(tmp_path: Path) -> None
         ({"Dockerfile": "# escape=x\nFROM scratch\n"}, "Dockerfile:1: invalid escape token `x`"),
         (
             {"Dockerfile": "FROM scratch\nCOPY a /\n", ".dockerignore": "ok\n!\n"},
-            ".dockerignore:2: `!` is no valid pattern",
+            ".dockerignore:2: `!` is not a valid pattern",
         ),
         (
             {"Dockerfile": "FROM scratch\nCOPY a /\n", ".dockerignore": "ok\n\n[a\n"},
-            ".dockerignore:3: `[a` is no valid pattern",
+            ".dockerignore:3: `[a` is not a valid pattern",
         ),
         (
             {"Dockerfile": "FROM scratch\nCOPY a /\n", ".dockerignore": "*\n!recipes\\kimi3\n"},
-            ".dockerignore:2: `!recipes\\kimi3` is no valid pattern",
+            ".dockerignore:2: `!recipes\\kimi3` is not a valid pattern",
         ),
         (
             {"Dockerfile": "FROM scratch\nCOPY a /\n", ".dockerignore": "x\n" + "y" * 65536},
@@ -560,7 +560,7 @@ def test_broken_input_is_named_with_its_line(
     [
         (("--context", "no/such"), "no build context `no/such`"),
         (("--recipes", "recipies/*"), "no recipe matches `recipies/*`"),
-        (("--recipes", "recipes/[k"), "`recipes/[k` is no valid glob"),
+        (("--recipes", "recipes/[k"), "`recipes/[k` is not a valid glob"),
         (("--dockerfile", "no/such"), "no Dockerfile `no/such`"),
         (("--target", "runtime"), "no stage `runtime`"),
         (("--builder", "kaniko"), "no builder `kaniko`"),

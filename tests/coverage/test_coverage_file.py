@@ -60,7 +60,7 @@ REFUSED = [
     ("[[build]]\nassets='a'\n", 1, 1, "the key `dockerfile` is missing"),
     ("[[build]]\ndockerfile='D'\nassets=['a', 3]\n", 3, 14, "`build[0].assets[1]`"),
     ("[[build]]\ndockerfile='D'\nassets=[\n 'a',\n '../b']\n", 5, 2, "leads out of the context"),
-    ("[[build]]\ndockerfile='D'\nassets='re[x'\n", 3, 1, "is no valid glob"),
+    ("[[build]]\ndockerfile='D'\nassets='re[x'\n", 3, 1, "is not a valid glob"),
     ("[[build]]\ndockerfile='D'\nassets=[]\n", 3, 1, "at least 1 item"),
     ("[[build]]\ndockerfile='D'\nassets='a'\nbuilders='kaniko'\n", 4, 1, "no builder `kaniko`"),
     ("[[build]]\ndockerfile='D'\nassets='a'\nplatforms=['arm64']\n", 4, 12, "not a platform"),

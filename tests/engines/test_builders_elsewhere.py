@@ -13,11 +13,15 @@ from tests.registry_source.peers import run
 pytestmark = pytest.mark.engines
 
 
+def images(*host: str) -> list[bytes]:
+    return sorted(run("docker", *host, "image", "ls", "--quiet", "--no-trunc").split())
+
+
 def test_a_builder_of_another_daemon_gives_the_same_image(
     locked: Site, builds: dict[str, Path], second: str, tmp_path: Path
 ) -> None:
     site = locked.copy(tmp_path / "site")
-    before = run("docker", "image", "ls", "--quiet", "--no-trunc")
+    before, there = images(), images("--host", second)
 
     assert site.run("build", "demo", "--engine", "docker", "--builder", "second") == 0
 
@@ -29,8 +33,8 @@ def test_a_builder_of_another_daemon_gives_the_same_image(
         "docker",
     )
     # no daemon was given the image, neither this machine's nor the builder's
-    assert run("docker", "image", "ls", "--quiet", "--no-trunc") == before
-    assert run("docker", "--host", second, "image", "ls", "--quiet").split() == []
+    assert images() == before
+    assert images("--host", second) == there
 
 
 def test_a_failing_build_leaves_nothing_behind(
@@ -38,6 +42,7 @@ def test_a_failing_build_leaves_nothing_behind(
 ) -> None:
     site = locked.copy(tmp_path / "site")
     site.template("FROM {{ base }}\nRUN exit 7\n")
+    there = images("--host", second)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +53,7 @@ def test_a_failing_build_leaves_nothing_behind(
     assert code in (1, 3)
     assert not site.layout.exists()
     assert list(temporary.iterdir()) == []
-    assert run("docker", "--host", second, "image", "ls", "--quiet").split() == []
+    assert images("--host", second) == there
     capfd.readouterr()
 
 

@@ -97,8 +97,11 @@ def test_a_claimed_size_beyond_the_stream_is_an_error() -> None:
         ("says", header(b"l", flag=b"2")),
         ("has no name", header(b"")),
         ("has no name", header(b"./", flag=b"2", link=b"x")),
-        ("is no file and claims 512 bytes", entry(b"d", bytes(512), flag=b"5")),
-        ("is no file and claims 3 bytes", pax((b"size", b"3")) + entry(b"h", flag=b"1", link=b"f")),
+        ("is not a file and claims 512 bytes", entry(b"d", bytes(512), flag=b"5")),
+        (
+            "is not a file and claims 3 bytes",
+            pax((b"size", b"3")) + entry(b"h", flag=b"1", link=b"f"),
+        ),
         # GNU tar and Python make a directory of it, Go a file
         ("a directory's name", header(b"f/", flag=b"0")),
         ("Linux allows 4095", pax((b"path", b"d/" * 2100)) + header(b"f")),
@@ -185,7 +188,7 @@ SIZE = (b"GNU.sparse.size", b"100")
         ),
         # Go takes the name for a sparse file's only where there is a map
         ("no real size", sparse((b"GNU.sparse.name", b"other"))),
-        ("is no file and claims to be sparse", pax(SIZE) + header(b"d", flag=b"5")),
+        ("is not a file and claims to be sparse", pax(SIZE) + header(b"d", flag=b"5")),
         ("add up to", sparse((b"GNU.sparse.size", b"1" + b"0" * 15), (b"GNU.sparse.map", b"0,3"))),
         (
             "malformed sparse map",

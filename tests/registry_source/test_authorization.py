@@ -220,7 +220,7 @@ def test_a_password_is_not_sent_to_a_token_service_in_the_clear(
     guarded.fail(
         "ping.get", 401, WWW_Authenticate='Bearer realm="http://tokens.example/t",service="s"'
     )
-    with pytest.raises(FetchError, match=r"`http://tokens\.example/t` speaks plain http"):
+    with pytest.raises(FetchError, match=r"`http://tokens\.example/t` speaks plain HTTP"):
         source(client(guarded, credentials=Keyring(ANN)), pinned(guarded, image))
 
 

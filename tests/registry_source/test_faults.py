@@ -199,7 +199,7 @@ def test_a_redirect_into_plain_http_is_refused_and_its_signature_not_shown(
     registry: LoopbackRegistry, image: BuiltImage, clock: ManualClock
 ) -> None:
     registry.lies.redirect_blobs = "http://storage.example"
-    with pytest.raises(FetchError, match=r"`http://storage\.example/.*plain http") as caught:
+    with pytest.raises(FetchError, match=r"`http://storage\.example/.*plain HTTP") as caught:
         source(client(registry, clock), registry.add("team/app", image))
     assert "SECRETSIGNATURE" not in str(caught.value)
     assert "--insecure" in str(caught.value.hint)

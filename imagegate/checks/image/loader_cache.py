@@ -15,12 +15,13 @@ def is_made_by_ldconfig(evidence: Evidence) -> bool:
     """Say whether a new cache names only what is searched, and the first of several copies first.
 
     Installing a library runs ``ldconfig``. A cache that was forged names a file elsewhere, or
-    another copy first.
+    another copy first, or leaves out a library that the base's cache names and that is still
+    there: without its entry, a folder that only the cache knows is not searched (ld.so(8)).
     """
     node = evidence.tree.get(PATH)
     content = evidence.collector.extract("loader cache", node) if node and node.layer else None
     entries = parse_cache(content) if content is not None else None
-    if entries is None:
+    if not entries or not _keeps_what_is_there({library for library, _ in entries}, evidence):
         return False
     loader, tree = evidence.loader, evidence.tree
     searched = [*loader.configured(), *loader.defaults()]
@@ -48,3 +49,14 @@ def _is_first(library: str, place: int, searched: list[str], evidence: Evidence)
         if real not in seen:
             seen.append(real)
     return all(tree.resolve(f"{folder}/{library}") is None for folder in seen[:place])
+
+
+def _keeps_what_is_there(listed: set[str], evidence: Evidence) -> bool:
+    """Say whether each library of the base's cache is listed, or its file is gone."""
+    for file in evidence.lock.base.facts.loader:
+        for line in file.lines if file.path == PATH else ():
+            library, _, path = line.partition(" ")
+            path = path.partition(" level ")[0]
+            if library not in listed and evidence.tree.resolve(path) is not None:
+                return False
+    return True

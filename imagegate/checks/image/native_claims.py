@@ -78,7 +78,7 @@ def _judge_claims(evidence: Evidence, findings: Findings) -> Iterator[str]:
             what,
             subject,
             f"`{subject}` says {claimed}, the bytes of `/{path}` say {real}"
-            + ("; the base has it so" if known else ""),
+            + ("; also true of the base" if known else ""),
             locked=claimed,
             found=real,
             place=evidence.place(path, layer_of(evidence, path)),

@@ -43,7 +43,7 @@ def _judge_driver(evidence: Evidence, findings: Findings) -> Iterator[str]:
         "driver-in-image",
         _DRIVER,
         "the image's own driver library is loaded instead of the host's; on a newer host that is "
-        "CUDA's error 803" + ("; the base has it so" if known else ""),
+        "CUDA's error 803" + ("; also true of the base" if known else ""),
         locked=f"/{before.path}" if before.path else "nothing",
         found=f"/{now.path} ({now.because})",
         place=evidence.place(now.path, node.layer if node else 0),

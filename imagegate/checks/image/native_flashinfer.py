@@ -61,7 +61,7 @@ def _judge(evidence: Evidence) -> CheckReport:
         add(
             what,
             part.name,
-            message + ("; the base has it so" if message in known else ""),
+            message + ("; also true of the base" if message in known else ""),
             locked=before[part.name].version if part.name in before else "nothing",
             found=part.version,
             place=evidence.place(part.path, node.layer if node else 0),
@@ -164,7 +164,7 @@ def _judge_switches(evidence: Evidence, findings: Findings, *, present: bool) ->
             "silenced",
             SILENCING,
             "the image's environment turns FlashInfer's own version check off"
-            + ("; the base has it so" if known else "; any value does, `0` too"),
+            + ("; also true of the base" if known else "; any value does, `0` too"),
             locked=before.get(SILENCING, "nothing"),
             found=now[SILENCING],
             hint="remove the variable, or waive it with a reason",

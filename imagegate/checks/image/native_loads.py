@@ -95,7 +95,7 @@ def _judge_others(
             "two-in-one-process",
             soname,
             f"`/{requester}` loads another copy of `{soname}` than torch does; whichever is loaded "
-            "first serves both" + ("; the base has it so" if old else ""),
+            "first serves both" + ("; also true of the base" if old else ""),
             locked=f"/{now['torch', soname].path}",
             found=f"/{path}",
             place=evidence.place(requester, node.layer if node else 0),

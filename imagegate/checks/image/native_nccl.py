@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imagegate.checks.image.native_choices import Choice
     from imagegate.verdict import CheckReport
 
-# variable, and the name that NCCL tries where the value is no file (NCCL, "Environment variables")
+# variable, and the name that NCCL tries where the value is not a file (NCCL, "Environment variables")
 _PLUGINS = {
     "NCCL_NET_PLUGIN": "libnccl-net-{}.so",
     "NCCL_TUNER_PLUGIN": "libnccl-tuner-{}.so",
@@ -54,7 +54,7 @@ def _judge_plugins(
                 "it names a plugin that is not in the image; NCCL goes on without, and slower",
                 locked=before_settings.get(variable, "nothing"),
                 found=value,
-                hint="correct the path, or leave the variable to whoever mounts the plugin",
+                hint="correct the path, or leave the variable to the launch that mounts the plugin",
             )
     yield from _judge_interface(now, evidence, findings)
 

@@ -280,7 +280,7 @@ def _judge_settings(evidence: Evidence, findings: Findings) -> list[str]:
             "ptxas-unset",
             _PTXAS,
             "Triton takes the ptxas that it bundles, which may not know the newest devices"
-            + ("" if before.get(_PTXAS) else "; the base has it so"),
+            + ("" if before.get(_PTXAS) else "; also true of the base"),
             locked=before.get(_PTXAS, "nothing"),
             found="nothing",
             hint="let it name the CUDA toolkit's ptxas",

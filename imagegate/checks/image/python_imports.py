@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from imagegate.catalog.pysearch import PythonSearch
     from imagegate.checks.image.evidence import Evidence
+    from imagegate.rootfs import FileTree
     from imagegate.verdict import CheckReport
 
 
@@ -24,6 +25,7 @@ def _judge(evidence: Evidence) -> CheckReport:
     told: set[str] = set()
     for base, image in evidence.interpreters:
         _judge_archives(base, image, evidence, findings, told)
+        answers = _Answers(image.endings)
         ways = [(base.order, image.order)]
         for folder in evidence.python_starts:
             before, now = base.first(folder), image.first(folder)
@@ -32,7 +34,7 @@ def _judge(evidence: Evidence) -> CheckReport:
         for before_order, now_order in ways:
             names = _names(before_order, now_order, image, evidence)
             for name in sorted(names):
-                _compare(name, before_order, now_order, image, evidence, findings, told)
+                _compare(name, before_order, now_order, answers, evidence, findings, told)
             compared.append(
                 f"`{image.interpreter}`: {len(names)} names along "
                 + (", ".join(f"`/{folder}`" for folder in now_order) or "no folder")
@@ -88,20 +90,34 @@ def _dotted(path: str, endings: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield (*above, parts[-1])
 
 
+class _Answers:
+    """What answers to a name in some folders, asked once: a package's modules share their parents."""
+
+    def __init__(self, endings: Sequence[str]) -> None:
+        self.endings = endings
+        self._known: dict[tuple[int, tuple[str, ...], str], Module | None] = {}
+
+    def find(self, tree: FileTree, folders: tuple[str, ...], name: str) -> Module | None:
+        key = (id(tree), folders, name)
+        if key not in self._known:
+            self._known[key] = find_module(tree, folders, name, self.endings)
+        return self._known[key]
+
+
 def _compare(
     name: tuple[str, ...],
     before: tuple[str, ...],
     now: tuple[str, ...],
-    search: PythonSearch,
+    answers: _Answers,
     evidence: Evidence,
     findings: Findings,
     told: set[str],
 ) -> None:
     """Follow a dotted name through namespace packages, in the base and in the image."""
     for depth, part in enumerate(name, 1):
-        old = find_module(evidence.base_tree, before, part, search.endings)
-        new = find_module(evidence.tree, now, part, search.endings)
-        if old is None or (new is None and _holds_nothing(old, search, evidence)):
+        old = answers.find(evidence.base_tree, before, part)
+        new = answers.find(evidence.tree, now, part)
+        if old is None or (new is None and _holds_nothing(old, answers.endings, evidence)):
             return
         if new is None or new.path != old.path:
             _tell(".".join(name[:depth]), old, new, evidence, findings, told)
@@ -111,13 +127,13 @@ def _compare(
         before, now = old.folders, new.folders
 
 
-def _holds_nothing(module: Module, search: PythonSearch, evidence: Evidence) -> bool:
+def _holds_nothing(module: Module, endings: Sequence[str], evidence: Evidence) -> bool:
     """Say whether a namespace package is a folder without a single module: nobody imports it.
 
     Where `/` is the working folder, every folder of the base has such a name.
     """
     return not module.path and not any(
-        name_of(node.path, search.endings) is not None
+        name_of(node.path, endings) is not None
         for folder in module.folders
         for node in evidence.base_tree.under(folder)
     )

@@ -77,7 +77,7 @@ def _is_obeyed(path: str, evidence: Evidence) -> bool:
     if path.endswith("._pth"):
         return folder in {f for pair in evidence.interpreters for f in _program_folders(pair[1])}
     if path.endswith(".pth"):
-        # one outside site directories is no path file: weights of models have the same suffix
+        # one outside site directories is not a path file: weights of models have the same suffix
         return folder.endswith(("/site-packages", "/dist-packages")) or any(
             folder in image.sites for _, image in evidence.interpreters
         )

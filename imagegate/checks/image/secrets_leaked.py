@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from imagegate.oci.documents import HistoryEntry
     from imagegate.verdict import CheckReport
 
-_HINT = "take it out and revoke it: whoever can pull the image can read every layer of it"
+_HINT = "take it out and revoke it: anyone who can pull the image can read every layer of it"
 
 
 def _judge(evidence: Evidence) -> CheckReport:

@@ -44,7 +44,7 @@ class Build:
         builder: who builds.
         main: the context.
         named: contexts of ``--build-context`` by name.
-        foreign: named contexts that are no folder, as what they are (``the image `alpine:3` ``).
+        foreign: named contexts that are not folders, as what they are (``the image `alpine:3` ``).
         build_args: values of ``--build-arg``.
         args_complete: the real build is given these and no others; otherwise what hangs on an
             ARG without a value is unknown.

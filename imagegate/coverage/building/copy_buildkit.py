@@ -101,7 +101,7 @@ def _rules(patterns: Sequence[str]) -> tuple[Rule, ...]:
         try:
             rule = compile_rule(pattern, 0, Grammar.MOBY)
         except BadPatternError as refused:
-            raise BuildFailureError(f"`{pattern}` is no valid pattern: {refused}") from refused
+            raise BuildFailureError(f"`{pattern}` is not a valid pattern: {refused}") from refused
         if rule is not None:
             rules.append(rule)
     return tuple(rules)

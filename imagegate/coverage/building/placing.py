@@ -163,7 +163,7 @@ def make_directories(root: Node, path: str) -> Node:
     """Make every missing directory on `path` and return the last one.
 
     Raises:
-        BuildFailureError: a component is no directory.
+        BuildFailureError: a component is not a directory.
         NotKnownError: a component may or may not be one.
     """
     here = root

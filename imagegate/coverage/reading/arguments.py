@@ -14,7 +14,7 @@ def words_of(name: str, rest: str, escape: str) -> tuple[list[str], bool]:
     """Return the arguments of an instruction, and whether they were a JSON array.
 
     Raises:
-        WordError: an array holds something that is no string.
+        WordError: an array holds something that is not a string.
     """
     if name in {"ENV", "ARG", "LABEL"}:
         return split_quoted(rest, escape), False

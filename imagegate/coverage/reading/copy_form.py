@@ -27,7 +27,7 @@ def copy_problem(instruction: Instruction, frontend: Frontend) -> str:
         if key not in known or key not in frontend.flags:
             return f"this builder does not know `--{key}` of {name}"
         if key == "chmod" and frontend.octal_modes_only and not _octal(value):
-            return f"`--chmod={value}` is no octal number"
+            return f"`--chmod={value}` is not an octal number"
         if key in seen and key != "exclude" and not frontend.flags_repeat:
             return f"duplicate flag `--{key}`"
         seen.add(key)

@@ -75,7 +75,7 @@ class Run:
         text: the command as its shell gets it, heredocs included.
         words: the arguments of the JSON form, else empty.
         mounts: values of ``--mount``.
-        foreign_shell: SHELL named something that is no POSIX shell.
+        foreign_shell: SHELL named something that is not a POSIX shell.
         environment: the variables that it uses, as far as they are known.
     """
 

@@ -83,7 +83,7 @@ def broken_line(ignore: IgnoreFile, number: int, refused: BadPatternError) -> Co
     """Return the error for a line of `ignore` that the builder refuses."""
     written = ignore.written(number)
     return CoverageError(
-        f"{ignore.path}:{number}: `{written}` is no valid pattern: {refused}",
+        f"{ignore.path}:{number}: `{written}` is not a valid pattern: {refused}",
         hint="`\\` escapes the next character, also on Windows; write paths with `/`",
     )
 

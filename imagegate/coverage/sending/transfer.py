@@ -31,7 +31,7 @@ _MAX_STEPS = 10_000
 
 
 class TransferError(ValueError):
-    """The client refuses to send: a source is no valid pattern or cannot be looked at."""
+    """The client refuses to send: a source is not a valid pattern or cannot be looked at."""
 
 
 def narrow(sent: Node, whole: Node, paths: Iterable[str], algorithm: Algorithm) -> Node:
@@ -61,7 +61,7 @@ def narrow(sent: Node, whole: Node, paths: Iterable[str], algorithm: Algorithm) 
         try:
             rule = compile_rule(pattern, 0, Grammar.MOBY)
         except BadPatternError as refused:
-            raise TransferError(f"`{pattern}` is no valid pattern: {refused}") from refused
+            raise TransferError(f"`{pattern}` is not a valid pattern: {refused}") from refused
         if rule is not None:
             rules.append(rule)
     try:

@@ -78,7 +78,7 @@ def install_wheel(wheel: Path, python: PythonSection, name: str, receiver: Recei
         receiver: takes every file.
 
     Raises:
-        FetchError: the file is no valid wheel.
+        FetchError: the file is not a valid wheel.
     """
     try:
         with WheelFile.open(wheel) as source:
@@ -88,7 +88,7 @@ def install_wheel(wheel: Path, python: PythonSection, name: str, receiver: Recei
                 additional_metadata={"INSTALLER": INSTALLER},
             )
     except (InstallerError, zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise FetchError(f"`{wheel.name}` is no valid wheel: {error}") from error
+        raise FetchError(f"`{wheel.name}` is not a valid wheel: {error}") from error
 
 
 class _Destination(WheelDestination):

@@ -98,7 +98,7 @@ class LayerWriter:
         below = self._below.get(path)
         if below is not None and below.kind is not Kind.DIRECTORY:
             raise RecipeError(
-                f"the layer would write below `{path}`, which is no directory in the base",
+                f"the layer would write below `{path}`, which is not a directory in the base",
                 hint="choose a path that does not lead through a link",
             )
         self._written.add(path)

@@ -129,7 +129,7 @@ def render_build_files(
         dialect: what the builder understands.
 
     Raises:
-        RecipeError: they cannot be rendered, or are no text.
+        RecipeError: they cannot be rendered, or are not text.
     """
     own = images / TEMPLATE
     where = f"images/{recipe.name}/{TEMPLATE}"

@@ -122,21 +122,26 @@ class Engine:
         if order.secrets and self.builder == "classic":
             raise UsageError("the classic builder knows no build secrets", hint=INSTALL_BUILDX)
         if self.builder == "buildx":
-            return _build_with_buildx(order, self.instance)
+            return _build_with_buildx(order, self.instance, self.driver)
         if self.name == "podman":
             return _build_with_podman(order)
         return _build_with_docker(order, buildkit=self.builder == "buildkit")
 
 
-def _build_with_buildx(order: Order, instance: str) -> str:
+def _build_with_buildx(order: Order, instance: str, driver: str) -> str:
     from python_on_whales import ClientNotFoundError, DockerClient, DockerException
 
-    docker = DockerClient()
+    # the docker driver's builders are daemons, which are chosen by their context
+    context = instance if driver == "docker" else None
+    docker = DockerClient(context=context)
     last: deque[str] = deque(maxlen=_LAST_LINES)
     archive = order.context.folder.parent / "built.tar"
     # buildx, "exporters": an archive is what every driver can give, a store is the docker driver's
     into: dict[str, Any] = (
-        {"builder": instance, "output": {"type": "oci", "dest": str(archive)}}
+        {
+            "builder": None if context else instance,
+            "output": {"type": "oci", "dest": str(archive)},
+        }
         if instance
         else {"tags": [order.tag], "load": True}
     )
@@ -226,7 +231,7 @@ def _run_build(order: Order, command: Sequence[str], environment: dict[str, str]
 
 
 _WHY = (
-    "what it said last stands above; the base has to be in a registry that the engine reaches "
+    "its last output is shown above; the base has to be in a registry that the engine reaches "
     "(`imagegate mirror`), and needs a shell and pip"
 )
 

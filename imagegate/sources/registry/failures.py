@@ -34,7 +34,7 @@ def unreachable(error: Exception, what: str, authorities: str = "") -> FetchErro
     if any(isinstance(e, ssl.SSLError) for e in chain):
         return FetchError(
             f"{what}: it does not speak TLS as it should",
-            hint="check address and port; plain http has to be allowed with `--insecure`",
+            hint="check address and port; plain HTTP has to be allowed with `--insecure`",
         )
     if any(isinstance(e, requests.exceptions.InvalidURL) for e in chain):
         return FetchError(f"{what}: it is not an address that can be asked")

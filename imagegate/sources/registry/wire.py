@@ -213,7 +213,7 @@ class Wire:
             raise FetchError(f"`{where}` is not an http address")
         if parts.scheme == "http" and not self.permits_http(parts.netloc.rpartition("@")[2]):
             raise FetchError(
-                f"`{where}` speaks plain http, which is allowed for loopback only",
+                f"`{where}` speaks plain HTTP, which is allowed for loopback only",
                 hint="use https, or allow it with `--insecure`",
             )
         return where

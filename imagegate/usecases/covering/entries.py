@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PYPROJECT = "pyproject.toml"
 # the folder that a Dockerfile lies in, as `context` may say
 _FOLDER = "{folder}"
-# names that a pattern such as `Dockerfile*` meets and that are no Dockerfiles
+# names that a pattern such as `Dockerfile*` meets and that are not Dockerfiles
 _NO_DOCKERFILES = (".dockerignore", ".containerignore")
 
 
