@@ -17,12 +17,11 @@ from imagegate.cli.common import (
     workspace_option,
 )
 from imagegate.cli.manual import Group
+from imagegate.cli.trusting import read_trusted, trust_config_option, trust_options
 
 if TYPE_CHECKING:
     from imagegate.oci.digest import Digest
     from imagegate.workspace import Workspace
-
-_KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group(cls=Group)
@@ -39,6 +38,7 @@ def list_command(form: str, workspace: Path | None) -> int:
     """List every base lock: digest, image, platform, size, and who uses it."""
     from imagegate.report.text import format_bytes
     from imagegate.usecases.base_locks import list_as_json, list_bases
+    from imagegate.usecases.signed_base import named_signer
 
     listed = list_bases(invocation(workspace).workspace)
     if form == "json":
@@ -52,7 +52,7 @@ def list_command(form: str, workspace: Path | None) -> int:
                 f"  size      {format_bytes(one.size)} for a base of {format_bytes(one.compressed)}"
             )
             tell(f"  used by   {', '.join(one.used_by) or 'no recipe'}")
-            tell(f"  from      {f'the key {one.signer}' if one.signer else 'its bytes'}")
+            tell(f"  from      {named_signer(one.signer) if one.signer else 'its bytes'}")
             if one.problem:
                 tell(f"  problem   {one.problem}")
     return 3 if any(one.problem for one in listed) else 0
@@ -91,6 +91,7 @@ def read_command(
 )  # fmt: skip
 @passphrase_option
 @click.option("--keyless", is_flag=True, help="Sign with the CI job's identity.")
+@trust_config_option
 @insecure_option
 @workspace_option
 def push_command(
@@ -99,6 +100,7 @@ def push_command(
     key: Path | None,
     passphrase_file: Path | None,
     keyless: bool,
+    trust_config: Path | None,
     insecure: bool,
     workspace: Path | None,
 ) -> int:
@@ -115,10 +117,12 @@ def push_command(
         raise UsageError(
             "a base lock is published signed: give either `--sign KEYFILE` or `--keyless`"
         )
+    if trust_config is not None and not keyless:
+        raise UsageError("`--trust-config` is for `--keyless`: give both")
     base, home = _base_named(call.workspace, digest)
     if to is None and home is None:
         raise UsageError("say with `--to REPO` where the base is published")
-    signer = KeylessSigner() if key is None else read_key(key, passphrase_file)
+    signer = KeylessSigner(trust_config) if key is None else read_key(key, passphrase_file)
     pushed = push_base(call, base, to=Destination.parse(to or home or "").repository, signer=signer)
     tell(f"pushed {pushed.reference}")
     click.echo(f"{format_bytes(pushed.size)}, refers to {base}")
@@ -128,29 +132,29 @@ def push_command(
 @command.command("pull")
 @click.argument("reference", metavar="REF|NAME")
 @click.option("--platform", help="The platform that the base must be for, for example linux/arm64.")
-@click.option(
-    "--trust", "keys", metavar="KEYFILE", multiple=True, type=_KEY,
-    help="Also trust base locks signed by this public key, besides locks/trust.toml; repeatable.",
-)  # fmt: skip
+@trust_options
 @insecure_option
 @workspace_option
 def pull_command(
     reference: str,
     platform: str | None,
     keys: tuple[Path, ...],
+    identities: tuple[tuple[str, str], ...],
+    trust_config: Path | None,
     insecure: bool,
     workspace: Path | None,
 ) -> int:
     """Take the published lock of the base REF, `registry/repository@sha256:…`, if it is still valid.
 
-    It is accepted if a trusted key signed it and every digest in it, the base's included, matches. Nothing of the base itself is moved.
+    It is accepted if a trusted key or identity signed it and every digest in it, the base's
+    included, matches. Nothing of the base itself is moved.
     """
     from imagegate.oci.platform import Platform
     from imagegate.oci.reference import Reference
     from imagegate.report.text import format_bytes
-    from imagegate.signing.keys import read_verifier
     from imagegate.usecases.base_locks import pull_base
-    from imagegate.usecases.published import trusted_keys
+    from imagegate.usecases.published import trusted_signers
+    from imagegate.usecases.signed_base import named_signer
 
     end_on_sigterm()
     call = invocation(workspace, insecure=insecure)
@@ -164,11 +168,12 @@ def pull_command(
         from imagegate.errors import UsageError
 
         raise UsageError(f"the recipe `{reference}` starts from scratch; it has no base")
-    trusted = (*map(read_verifier, keys), *trusted_keys(call.workspace))
+    given = read_trusted(keys, identities, trust_config)
+    trusted = (*given, *trusted_signers(call.workspace))
     taken = pull_base(call, at, platform=chosen, trusted=trusted)
     click.echo(f"pulled {taken.lock.base}")
     click.echo(f"lock {taken.lock.digest} in {_where(call.workspace, taken.lock.base)}")
-    tell(f"signed by {taken.signer}; {format_bytes(taken.received)} received")
+    tell(f"signed by {named_signer(taken.signer)}; {format_bytes(taken.received)} received")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,11 +14,14 @@ from imagegate.cli.common import (
     workspace_option,
 )
 from imagegate.cli.manual import Command
+from imagegate.cli.trusting import read_trusted, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from imagegate.report.locking import LockReport
+    from imagegate.signing.identity import Trusted
     from imagegate.usecases.invocation import Invocation
 
 _FORMS = ("text", "json", "markdown")
@@ -39,15 +41,7 @@ _FORMS = ("text", "json", "markdown")
     metavar="REPO[:TAG]",
     help="Where that base is published, if REF does not say; image.toml then names it.",
 )
-@click.option(
-    "--trust",
-    "keys",
-    metavar="KEYFILE",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take a published base lock signed by this public key instead of reading the base; "
-    "repeatable.",
-)
+@trust_options
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a lock is stale.")
 @click.option(
     "--verify-base",
@@ -66,6 +60,8 @@ def command(
     base: str | None,
     name_as: str | None,
     keys: tuple[Path, ...],
+    identities: tuple[tuple[str, str], ...],
+    trust_config: Path | None,
     check: bool,
     verify_base: bool,
     form: str,
@@ -90,7 +86,8 @@ def command(
         raise UsageError("`--base` and `--name` need exactly one recipe")
     if check and (verify_base or base is not None):
         raise UsageError("`--check` reads no base: leave `--base` and `--verify-base` out")
-    if verify_base and (keys or name_as is not None):
+    trusted = read_trusted(keys, identities, trust_config)
+    if verify_base and (trusted or name_as is not None):
         raise UsageError("`--verify-base` reads the base's bytes and writes nothing")
 
     def one(name: str) -> LockReport:
@@ -98,7 +95,7 @@ def command(
             return _checked(call, name)
         if verify_base:
             return _verified(call, name, base)
-        return _locked(call, name, base, name_as, keys)
+        return _locked(call, name, base, name_as, trusted)
 
     reports, code = _each(chosen, one)
     click.echo(render_locking(reports, form), nl=False)
@@ -132,15 +129,12 @@ def _locked(
     name: str,
     base: str | None,
     name_as: str | None,
-    keys: Sequence[Path],
+    trusted: Sequence[Trusted],
 ) -> LockReport:
     from imagegate.report.locking import LockReport
-    from imagegate.signing.keys import read_verifier
     from imagegate.usecases.lock import lock_recipe
 
-    outcome = lock_recipe(
-        call, name, base=base, name_as=name_as, trusted=[read_verifier(key) for key in keys]
-    )
+    outcome = lock_recipe(call, name, base=base, name_as=name_as, trusted=trusted)
     return LockReport(
         name=name,
         result="locked" if outcome.replaced else "unchanged",

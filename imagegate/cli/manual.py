@@ -18,7 +18,10 @@ _WORKSPACE: Rows = (
 )
 _BASES: Rows = (
     ("locks/bases/DIGEST/", "what one base holds"),
-    ("locks/trust.toml", "whose published base locks are trusted: `[[trusted]]`, `key = FILE`"),
+    (
+        "locks/trust.toml",
+        "whose base locks are trusted: `[[trusted]]`, `key = FILE` or `identity` and `issuer`",
+    ),
 )
 _LAYOUT = ("build/NAME/", "the OCI image layout that was built")
 _ACCOUNTS: Rows = (

@@ -55,7 +55,7 @@ class KeylessSigner:
         from sigstore.dsse import Statement
         from sigstore.sign import SigningContext
 
-        context = SigningContext.from_trust_config(_trust_config(self._trust))
+        context = SigningContext.from_trust_config(_read_config(self._trust))
         # judging and pushing take longer than a token lives: it is asked for again
         token = _ambient_token()
         try:
@@ -63,7 +63,7 @@ class KeylessSigner:
                 made = [signer.sign_dsse(Statement(payload)) for payload in payloads]
         except Exception as error:  # its own tree does not cover what its clients raise
             raise AttestationError(
-                f"Sigstore did not sign for `{token.identity}`: {_said(error)}",
+                f"Sigstore did not sign for `{token.identity}`: {said(error)}",
                 hint="see https://status.sigstore.dev, and run again: nothing was published",
             ) from error
         key = made[0].signing_certificate.public_key()
@@ -89,32 +89,57 @@ def _ambient_token() -> IdentityToken:
         return IdentityToken(text)
     except IdentityError as error:
         raise AttestationError(
-            f"the surroundings refuse an identity to sign with: {_said(error)}",
+            f"the surroundings refuse an identity to sign with: {said(error)}",
             hint="the job needs `permissions: id-token: write`; "
             "a pull request from a fork does not get it",
         ) from error
 
 
-def _trust_config(path: Path | None) -> ClientTrustConfig:
+def trust_config(
+    text: str | None, *, where: str = "the Sigstore instance", offline: bool = False
+) -> ClientTrustConfig:
+    """Read which Sigstore instance is meant.
+
+    Args:
+        text: a ClientTrustConfig v0.1; ``None`` for the public instance.
+        where: what the text was read from.
+        offline: take the public instance's as this machine has it.
+
+    Raises:
+        AttestationError: it cannot be had or used.
+    """
     from sigstore.errors import Error
     from sigstore.models import ClientTrustConfig
 
     try:
-        if path is None:
-            return ClientTrustConfig.production()
-        return ClientTrustConfig.from_json(read_regular_text(path))
+        if text is None:
+            return ClientTrustConfig.production(offline=offline)
+        return ClientTrustConfig.from_json(text)
     except (Error, ValueError, OSError) as error:
-        where = f"`{path}`" if path is not None else "Sigstore's public instance"
+        named = where if text is not None else "Sigstore's public instance"
         raise AttestationError(
-            f"the trust configuration of {where} cannot be used: {_said(error)}",
+            f"the trust configuration of {named} cannot be used: {said(error)}",
             hint="it is fetched through TUF from `tuf-repo-cdn.sigstore.dev`"
-            if path is None
+            if text is None
             else "it has to be a ClientTrustConfig v0.1 as JSON",
         ) from error
 
 
-def _said(error: BaseException) -> str:
-    """What an error and its causes say, in one line and without what a token would be."""
+def _read_config(path: Path | None) -> ClientTrustConfig:
+    if path is None:
+        return trust_config(None)
+    try:
+        text = read_regular_text(path)
+    except (OSError, ValueError) as error:
+        raise AttestationError(
+            f"the trust configuration of `{path}` cannot be used: {said(error)}",
+            hint="it has to be a ClientTrustConfig v0.1 as JSON",
+        ) from error
+    return trust_config(text, where=f"`{path}`")
+
+
+def said(error: BaseException) -> str:
+    """Tell what an error and its causes say, in one line and without what a token would be."""
     texts = [" ".join(str(one).split()) or type(one).__name__ for one in _causes(error)]
     return ": ".join(dict.fromkeys(texts))[:300]
 

@@ -159,6 +159,23 @@ def envelopes(
         yield from _classic(store, target, reasons)
     except ImageError as error:
         reasons.append(f"the tag `{classic_tag(target, 'att')}`: {error.message}")
+    for where, content in bundles(store, target, reasons):
+        try:
+            yield where, _enveloped(content, where)
+        except (ImageError, AttestationError) as error:
+            reasons.append(f"{where}: {error.message}")
+
+
+def bundles(
+    store: ArtifactStore, target: Digest, reasons: list[str]
+) -> Iterator[tuple[str, bytes]]:
+    """Read the Sigstore bundles that refer to a manifest, whoever signed them.
+
+    Args:
+        store: where they are.
+        target: the manifest that they are about.
+        reasons: takes why others are left out.
+    """
     try:
         descriptors = store.referrers(target, BUNDLE)
     except ImageError as error:
@@ -193,8 +210,8 @@ def _classic(
             reasons.append(f"{where}: {error.message}")
 
 
-def _bundled(store: ArtifactStore, content: bytes, target: Digest, where: str) -> Envelope:
-    """Read the envelope out of a referrer (Sigstore bundle; exactly one signature)."""
+def _bundled(store: ArtifactStore, content: bytes, target: Digest, where: str) -> bytes:
+    """Read the one bundle that a referrer holds."""
     document = parse_json(content, where)
     named = document.get("subject")
     if not isinstance(named, dict) or named.get("digest") != str(target):
@@ -202,7 +219,11 @@ def _bundled(store: ArtifactStore, content: bytes, target: Digest, where: str) -
     manifest = parse_document(Manifest, content, where)
     if len(manifest.layers) != 1 or manifest.layers[0].size > ENVELOPE_LIMIT:
         raise AttestationError("it is not one bundle")
-    text = store.read_blob(manifest.layers[0])
+    return store.read_blob(manifest.layers[0])
+
+
+def _enveloped(text: bytes, where: str) -> Envelope:
+    """Read the envelope out of a bundle (Sigstore bundle; exactly one signature)."""
     try:
         found = _Bundle.model_validate(parse_json(text, where))
     except ValidationError as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from imagegate.oci.platform import Platform
     from imagegate.oci.reference import Reference
     from imagegate.report.lockdiff import Difference
-    from imagegate.signing.keys import KeyVerifier
+    from imagegate.signing.identity import Trusted
     from imagegate.usecases.invocation import Invocation
     from imagegate.workspace import Workspace
 
@@ -116,7 +116,7 @@ def pull_base(
     at: Reference,
     *,
     platform: Platform | None,
-    trusted: Sequence[KeyVerifier],
+    trusted: Sequence[Trusted],
 ) -> TakenBase:
     """Take a published base lock and write it.
 

@@ -22,7 +22,7 @@ from imagegate.lock.blocks import encode_index
 from imagegate.oci.reference import Reference
 from imagegate.reading.stacked import read_whole
 from imagegate.report.text import format_bytes
-from imagegate.usecases.signed_base import require_signed_base
+from imagegate.usecases.signed_base import named_signer, require_signed_base
 from imagegate.usecases.traffic import tell_traffic
 from imagegate.workspace.atomic import write_folder
 from imagegate.workspace.ownership import foreign_in_lock
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from imagegate.oci.digest import Digest
     from imagegate.oci.image import Image, ImageSource
     from imagegate.recipe import Recipe
-    from imagegate.signing.keys import KeyVerifier
+    from imagegate.signing.identity import Trusted
     from imagegate.usecases.invocation import Invocation
     from imagegate.usecases.ports import Reporter
     from imagegate.usecases.published import TakenBase
@@ -77,7 +77,7 @@ def obtain_base(
     *,
     location: str | None = None,
     name_as: str | None = None,
-    trusted: Sequence[KeyVerifier] = (),
+    trusted: Sequence[Trusted] = (),
 ) -> ObtainedBase:
     """Return the lock of a recipe's base; its bytes are read only where there is none.
 
@@ -166,13 +166,13 @@ def _taken(
     call: Invocation,
     source: ImageSource,
     digest: Digest,
-    trusted: Sequence[KeyVerifier],
+    trusted: Sequence[Trusted],
 ) -> TakenBase | None:
     """Take a published base lock, where the base is in a registry and a signer is trusted."""
     from imagegate.sources.registry import RegistrySource
-    from imagegate.usecases.published import take_base, trusted_keys
+    from imagegate.usecases.published import take_base, trusted_signers
 
-    keys = (*trusted, *trusted_keys(call.workspace))
+    keys = (*trusted, *trusted_signers(call.workspace))
     if not keys or not isinstance(source, RegistrySource):
         return None
     try:
@@ -183,7 +183,7 @@ def _taken(
         call.reporter.say(error.message)
         return None
     call.reporter.say(
-        f"took the published lock of the base {digest}, signed by the key {taken.signer}: "
+        f"took the published lock of the base {digest}, signed by {named_signer(taken.signer)}: "
         f"{format_bytes(taken.received)} instead of {format_bytes(_size(source.image))}"
     )
     return taken

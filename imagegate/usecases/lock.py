@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from imagegate.lock.oldform import OldLock
     from imagegate.recipe import Recipe
     from imagegate.rootfs import Node
-    from imagegate.signing.keys import KeyVerifier
+    from imagegate.signing.identity import Trusted
     from imagegate.usecases.invocation import Invocation
     from imagegate.workspace import RecipeState, Workspace
 
@@ -81,7 +81,7 @@ def lock_recipe(
     *,
     base: str | None = None,
     name_as: str | None = None,
-    trusted: Sequence[KeyVerifier] = (),
+    trusted: Sequence[Trusted] = (),
 ) -> LockOutcome:
     """Write a recipe's lock anew.
 

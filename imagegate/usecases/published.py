@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from imagegate.attestation.baselock import (
     ARTIFACT,
@@ -34,21 +34,24 @@ from imagegate.errors import (
 )
 from imagegate.lock import BASE_FILES, STATEMENT, decode_base
 from imagegate.oci.documents import OCI_MANIFEST, Descriptor, canonical_json, parse_json
-from imagegate.signing.keys import BundleSigner, parse_verifier
+from imagegate.signing.identity import IdentityVerifier, Trusted, read_identity
+from imagegate.signing.keys import BundleSigner, KeyVerifier, parse_verifier, read_verifier
 from imagegate.signing.publish import publish, publish_bundles
 from imagegate.signing.registry import RegistryStore
-from imagegate.signing.stored import envelopes
+from imagegate.signing.stored import bundles, envelopes
 from imagegate.usecases.attest import timestamp
+from imagegate.usecases.signed_base import named_signer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from imagegate.attestation.statement import Envelope
+    from imagegate.attestation.statement import Envelope, ReadStatement
     from imagegate.lock import BaseLock
     from imagegate.oci.digest import Digest
     from imagegate.oci.platform import Platform
     from imagegate.oci.reference import Reference
-    from imagegate.signing.keys import KeyVerifier, Signer
+    from imagegate.signing.keys import Signer
     from imagegate.usecases.invocation import Invocation
     from imagegate.workspace import Workspace
 
@@ -59,20 +62,44 @@ _ARTIFACTS = 100
 # --- whose base locks count
 
 
-class _TrustedKey(BaseModel):
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class _TrustedSigner(BaseModel):
+    """A key, or an identity with its issuer."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    key: Annotated[str, Field(min_length=1)]
+    key: _Text | None = None
+    identity: _Text | None = None
+    issuer: _Text | None = None
+    config: _Text | None = Field(default=None, alias="trust-config")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> _TrustedSigner:
+        by_identity = self.identity is not None and self.issuer is not None
+        others = (self.identity, self.issuer, self.config)
+        by_key = self.key is not None and others == (None, None, None)
+        if by_key == (by_identity and self.key is None):
+            raise ValueError("it is neither a key alone nor an identity with its issuer")
+        return self
+
+    def read(self, root: Path) -> Trusted:
+        """Read the files that it names below the workspace."""
+        if self.key is not None:
+            return read_verifier(root / self.key)
+        config = root / self.config if self.config is not None else None
+        return read_identity(self.identity or "", self.issuer or "", config)
 
 
 class _TrustDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    trusted: list[_TrustedKey]
+    trusted: list[_TrustedSigner]
 
 
-def trusted_keys(workspace: Workspace) -> tuple[KeyVerifier, ...]:
-    """Read the keys that the workspace's committed file trusts; none without such a file.
+def trusted_signers(workspace: Workspace) -> tuple[Trusted, ...]:
+    """Read the keys and identities that the workspace's committed file trusts; none without such a file.
 
     Raises:
         UsageError: the file cannot be used.
@@ -90,11 +117,10 @@ def trusted_keys(workspace: Workspace) -> tuple[KeyVerifier, ...]:
         place = ".".join(map(str, first["loc"]))
         raise UsageError(
             f"`{TRUST_FILE}`: `{place}`: {first['msg']}",
-            hint='write `[[trusted]]` with `key = "FILE"`, a public key below the workspace',
+            hint='write `[[trusted]]` with `key = "FILE"`, a public key below the workspace, or '
+            'with `identity = "…"` and `issuer = "https://…"`',
         ) from error
-    from imagegate.signing.keys import read_verifier
-
-    return tuple(read_verifier(workspace.root / one.key) for one in document.trusted)
+    return tuple(one.read(workspace.root) for one in document.trusted)
 
 
 # --- publishing
@@ -169,7 +195,7 @@ class TakenBase:
 
     Attributes:
         files: what is to be written, with who said so.
-        signer: fingerprint of the key.
+        signer: fingerprint of the key, or the identity and its issuer.
         received: bytes that came over the wire.
     """
 
@@ -185,7 +211,7 @@ def take_base(
     digest: Digest,
     *,
     platform: Platform | None,
-    trusted: Sequence[KeyVerifier],
+    trusted: Sequence[Trusted],
 ) -> TakenBase:
     """Take a base lock that somebody published, if it is still valid.
 
@@ -194,7 +220,7 @@ def take_base(
         at: the repository.
         digest: of the base's manifest; a base lock is never an index's.
         platform: what the base has to be for, if that matters.
-        trusted: the keys of which one has to have signed it.
+        trusted: the keys and identities of which one has to have signed it.
 
     Raises:
         AttestationError: none counts; says of each why not.
@@ -202,8 +228,9 @@ def take_base(
     """
     if not trusted:
         raise UsageError(
-            "no key is trusted, so no published base lock can count",
-            hint=f"give `--trust PUBLIC_KEY`, or name keys in `{TRUST_FILE}`",
+            "no key is trusted, and no identity, so no published base lock can count",
+            hint="give `--trust PUBLIC_KEY` or `--trust-identity IDENTITY ISSUER`, or name them "
+            f"in `{TRUST_FILE}`",
         )
     client = call.connection.client(at.registry)
     store = RegistryStore(client, at.repository)
@@ -230,10 +257,10 @@ def _take(
     artifact: Digest,
     base: Digest,
     platform: Platform | None,
-    trusted: Sequence[KeyVerifier],
+    trusted: Sequence[Trusted],
 ) -> tuple[BaseLock, dict[str, bytes], str]:
     """Verify statement, artifact, files and base lock, in this order."""
-    envelope, key, stated = _signed(store, artifact, base, trusted)
+    signed = _signed(store, artifact, base, trusted)
     manifest = store.find_manifest(artifact)
     if manifest is None:
         raise AttestationError("its manifest is gone")
@@ -244,7 +271,7 @@ def _take(
         )
         files[name] = store.read_blob(descriptor)
     lock = decode_base(files, "the published base lock")
-    require_stated(lock, stated, "the published base lock")
+    require_stated(lock, signed.stated, "the published base lock")
     if lock.base != base:
         raise AttestationError(f"it is the lock of the base {lock.base}")
     for _ in lock.files.lines():
@@ -257,29 +284,77 @@ def _take(
         {
             "schema": "imagegate-base-statement-1",
             "artifact": str(artifact),
-            "key": key.pem.decode(),
-            "envelope": envelope.document(),
+            **signed.kept,
         }
     )
-    return lock, {**files, STATEMENT: statement}, str(key.fingerprint)
+    return lock, {**files, STATEMENT: statement}, signed.signer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signed:
+    """What a trusted signer stated.
+
+    Attributes:
+        stated: digest of the base lock.
+        signer: the key's fingerprint, or the identity and its issuer.
+        kept: what proves it from now on.
+    """
+
+    stated: Digest
+    signer: str
+    kept: Mapping[str, object]
 
 
 def _signed(
-    store: RegistryStore, artifact: Digest, base: Digest, trusted: Sequence[KeyVerifier]
-) -> tuple[Envelope, KeyVerifier, Digest]:
-    """Find a statement of the artifact that a trusted key signed."""
+    store: RegistryStore, artifact: Digest, base: Digest, trusted: Sequence[Trusted]
+) -> _Signed:
+    """Find a statement of the artifact that a trusted key or identity signed."""
     reasons: list[str] = []
-    for where, envelope in envelopes(store, artifact, reasons):
-        key = next((key for key in trusted if _is_by(envelope, key)), None)
+    keys = [one for one in trusted if isinstance(one, KeyVerifier)]
+    identities = [one for one in trusted if isinstance(one, IdentityVerifier)]
+    for where, envelope in envelopes(store, artifact, reasons) if keys else ():
+        key = next((key for key in keys if _is_by(envelope, key)), None)
         if key is None:
             reasons.append(f"{where}: it is not signed by a trusted key")
             continue
         statement = parse_statement(envelope.payload, where)
         if statement.predicate_type != PREDICATE_TYPE:
             continue
-        stated = require_statement(statement, base=base, artifact=artifact, where=where)
-        return envelope, key, stated
+        return _Signed(
+            stated=require_statement(statement, base=base, artifact=artifact, where=where),
+            signer=str(key.fingerprint),
+            kept={"key": key.pem.decode(), "envelope": envelope.document()},
+        )
+    for where, content in bundles(store, artifact, reasons) if identities else ():
+        for identity in identities:
+            try:
+                found = _certified(content, identity, where)
+            except AttestationError as error:
+                reasons.append(f"{where}: {error.message}")
+                continue
+            if found.predicate_type != PREDICATE_TYPE:
+                break
+            return _Signed(
+                stated=require_statement(found, base=base, artifact=artifact, where=where),
+                signer=str(identity),
+                kept={
+                    "identity": identity.identity,
+                    "issuer": identity.issuer,
+                    "trustConfig": identity.config or "",
+                    "bundle": content.decode(),
+                },
+            )
     raise AttestationError("; ".join(dict.fromkeys(reasons)) or "nobody signed it")
+
+
+def _certified(
+    bundle: bytes, identity: IdentityVerifier, where: str, *, offline: bool = False
+) -> ReadStatement:
+    """Read the statement of a bundle; nothing of it is read before its signer is verified."""
+    kind, payload = identity.verify(bundle, offline=offline)
+    if kind != PAYLOAD_TYPE:
+        raise AttestationError(f"its payload is `{kind}`")
+    return parse_statement(payload, where)
 
 
 def _is_by(envelope: Envelope, key: KeyVerifier) -> bool:
@@ -305,27 +380,63 @@ def require_signed(workspace: Workspace | None, lock: BaseLock | None, statement
     """
     if not statement or lock is None:
         return ""
+    trusted = trusted_signers(workspace) if workspace is not None else ()
     where = "statement.json"
     try:
         document = parse_json(statement, f"`{where}`")
-        key = parse_verifier(str(document.get("key")).encode(), f"`{where}`")
-        envelope = parse_envelope(compact_json(document.get("envelope")), where)
-        if not _is_by(envelope, key):
-            raise AttestationError(f"`{where}` is not signed by the key in it")
-        stated = require_statement(
-            parse_statement(envelope.payload, where), base=lock.base, artifact=None, where=where
-        )
+        read = _kept_of_identity if "bundle" in document else _kept_of_key
+        stated, signer, counts = read(document, trusted, where)
+        found = require_statement(stated, base=lock.base, artifact=None, where=where)
     except ImagegateError as error:
         raise LockError(
             f"the statement of the base lock of {lock.base} cannot be used: {error.message}",
             hint="pull it again, or read the base: `imagegate base read`",
         ) from error
-    require_stated(lock, stated, f"the base lock of {lock.base}")
-    trusted = trusted_keys(workspace) if workspace is not None else ()
-    if trusted and key.fingerprint not in {one.fingerprint for one in trusted}:
+    require_stated(lock, found, f"the base lock of {lock.base}")
+    if not counts:
         raise LockError(
-            f"the base lock of {lock.base} was signed by the key {key.fingerprint}, which "
+            f"the base lock of {lock.base} was signed by {named_signer(signer)}, which "
             f"`{TRUST_FILE}` does not name",
-            hint="pull it again with a trusted key, or read the base: `imagegate base read`",
+            hint="pull it again with a trusted key or identity, or read the base: "
+            "`imagegate base read`",
         )
-    return str(key.fingerprint)
+    return signer
+
+
+def _kept_of_key(
+    document: Mapping[str, object], trusted: Sequence[Trusted], where: str
+) -> tuple[ReadStatement, str, bool]:
+    """Read what a key signed: the statement, the signer, and whether that is still trusted."""
+    key = parse_verifier(str(document.get("key")).encode(), f"`{where}`")
+    envelope = parse_envelope(compact_json(document.get("envelope")), where)
+    if not _is_by(envelope, key):
+        raise AttestationError(f"`{where}` is not signed by the key in it")
+    known = {one.fingerprint for one in trusted if isinstance(one, KeyVerifier)}
+    counts = not trusted or key.fingerprint in known
+    return parse_statement(envelope.payload, where), str(key.fingerprint), counts
+
+
+def _kept_of_identity(
+    document: Mapping[str, object], trusted: Sequence[Trusted], where: str
+) -> tuple[ReadStatement, str, bool]:
+    """Read what an identity signed, likewise; the workspace's own instance goes before the kept."""
+    kept = IdentityVerifier(
+        identity=str(document.get("identity")),
+        issuer=str(document.get("issuer")),
+        config=str(document.get("trustConfig") or "") or None,
+    )
+    bundle = str(document.get("bundle")).encode()
+    named = [
+        one
+        for one in trusted
+        if isinstance(one, IdentityVerifier)
+        and (one.identity, one.issuer) == (kept.identity, kept.issuer)
+    ]
+    for verifier in named[:-1]:
+        try:
+            return _certified(bundle, verifier, where, offline=True), str(kept), True
+        except AttestationError:
+            continue  # the same identity of another instance; the last one says why
+    last = named[-1] if named else kept
+    statement = _certified(bundle, last, where, offline=True)
+    return statement, str(kept), bool(named) or not trusted

@@ -26,6 +26,11 @@ def require_signed_base(workspace: Workspace | None, lock: BaseLock | None) -> s
     return require_signed(workspace, lock, lock.statement)
 
 
+def named_signer(signer: str) -> str:
+    """Say whether a signer is a key or an identity."""
+    return f"the key {signer}" if signer.startswith("sha256:") else f"the identity {signer}"
+
+
 def signed_lock(workspace: Workspace, name: str) -> Lock:
     """Read a recipe's lock, and compare its base's with what was signed of it.
 

@@ -10,7 +10,7 @@ from imagegate.oci.digest import Digest
 from imagegate.sources import Connection, open_image
 from imagegate.usecases.copying import advice, copying_of, copying_of_workspace, unproven
 from imagegate.usecases.gate import judge
-from imagegate.usecases.signed_base import require_signed_base, signed_lock
+from imagegate.usecases.signed_base import named_signer, require_signed_base, signed_lock
 from imagegate.usecases.traffic import tell_traffic
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ def _require_signed_base(call: Invocation, name: str) -> None:
         return  # who needs the lock says so
     signer = require_signed_base(call.workspace, base)
     if base is not None and signer:
-        call.reporter.say(f"the lock of the base {base.base} was published by the key {signer}")
+        call.reporter.say(
+            f"the lock of the base {base.base} was published by {named_signer(signer)}"
+        )
 
 
 def open_judged(call: Invocation, state: RecipeState, image: str | None) -> ImageSource:
