@@ -95,7 +95,8 @@ class _TrustedSigner(BaseModel):
 class _TrustDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    trusted: list[_TrustedSigner]
+    # an empty list would read as "nobody" and could be taken for "no restriction": it is neither
+    trusted: Annotated[list[_TrustedSigner], Field(min_length=1)]
 
 
 def trusted_signers(workspace: Workspace) -> tuple[Trusted, ...]:

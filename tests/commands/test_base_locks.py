@@ -366,9 +366,11 @@ def test_the_workspaces_file_names_whose_base_locks_count(
     assert homed.run("lock", "demo", "--format", "json") == 0
 
     assert json.loads(capsys.readouterr().out)["locks"][0]["base"] == "published"
-    # a key that is no longer trusted takes with it what it signed
+    # a file that trusts nobody is no permission for everybody
     (homed.root / "locks/trust.toml").write_text("trusted = []\n")
-    assert homed.run("verify", "demo") == 0
+    assert homed.run("verify", "demo") == 2
+    assert "`locks/trust.toml`: `trusted`" in capsys.readouterr().err
+    # a key that is no longer trusted takes with it what it signed
     assert run(["keygen", str(homed.root / "keys/new")]) == 0
     _, new = keys(homed.root / "keys", "new")
     (homed.root / "locks/trust.toml").write_text(f'[[trusted]]\nkey = "keys/{new.name}"\n')
