@@ -62,8 +62,9 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
     told.add(entry)
     inside = f"{entry}/"
     changed = [c for c in evidence.changes if c.path == entry or c.path.startswith(inside)]
-    # in a site directory `python.locked` and `python.pins` compare distributions and files
-    if site_of(entry) is not None and changed:
+    # in a site directory `python.locked` and `python.pins` compare every distribution that they can
+    # read; Python also follows links, and takes entry points without any METADATA
+    if site_of(entry) is not None and changed and _is_read(entry, evidence):
         return
     foreign = [
         change
@@ -87,12 +88,20 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
     )
 
 
+def _is_read(entry: str, evidence: Evidence) -> bool:
+    """Say whether it is one of the image's distributions, known by name and version."""
+    return any(
+        pin.path == entry or pin.path.startswith(f"{entry}/")
+        for pin in evidence.facts.distributions
+    )
+
+
 CHECK = Check(
     id="python.metadata",
     question="does `importlib.metadata` find no distribution that neither base nor lock has",
     why="an entry point is enough to be imported by vLLM, and a version enough to be believed",
     fix="bring the distribution in by a locked wheel, or keep it out of the searched folders",
     judge=_judge,
-    revision=1,
+    revision=2,
     rests_on=ON_THE_BASE,
 )
