@@ -26,12 +26,24 @@ def pyc(flags: int, *, mtime: int = 0, size: int = _SIZE) -> bytes:
 
 
 ELF = library(soname="libevil.so")
+METADATA = "Metadata-Version: 2.1\nName: zz\nVersion: 9.0\n"
 WORK = {"WorkingDir": "/srv/work"}
 
 
 def named(*paths: str) -> str:
     """A recipe that takes some paths upon itself, by their full names or a pattern."""
     return allow(*(f"/{path}" for path in paths))
+
+
+def unread(folder: str, form: str, added: dict[str, Content]) -> Row:
+    """Metadata in a site directory that Python finds and pip does not count, named in full."""
+    files = {f"{folder}/{path}": content for path, content in added.items()}
+    files["srv/info/METADATA"] = METADATA
+    return Row(
+        name=f"11 {folder}: {form}",
+        case=on_base(files, recipe=named(*files)),
+        fails=("python.metadata/found",),
+    )
 
 
 def imports(name: str, files: dict[str, Content], **more: object) -> Row:
@@ -253,18 +265,16 @@ ROWS = (
         )
         for path in (f"{folder}/{form}".lstrip("/"),)
     ),
-    # a link in a site directory to metadata elsewhere: every file of it can be explained
-    Row(
-        name="11 a link in a site directory to metadata elsewhere",
-        case=on_base(
-            {
-                f"{SITE}/zz-1.0.dist-info": Link("/opt/zz"),
-                "opt/zz/entry_points.txt": "[vllm.general_plugins]\nzz = zz:f\n",
-                "opt/zz/METADATA": "Metadata-Version: 2.1\nName: zz\nVersion: 1.0\n",
-            },
-            recipe=named(f"{SITE}/zz-1.0.dist-info", "opt/zz/entry_points.txt", "opt/zz/METADATA"),
-        ),
-        fails=("python.metadata/found",),
+    # found by the generator: in a site directory, what is no distribution for pip is one for Python
+    *(
+        unread(folder, form, {path: content})
+        for folder in (SITE, "root/.local/lib/python3.12/site-packages")
+        for form, path, content in (
+            ("a link to metadata", "zz-9.dist-info", Link("/srv/info")),
+            ("METADATA as a link", "zz-9.dist-info/METADATA", Link("/srv/info/METADATA")),
+            ("entry points alone", "zz-9.dist-info/entry_points.txt", "[a.b]\nzz = zz:f\n"),
+            ("a suffix in capitals", "ZZ-9.DIST-INFO/METADATA", METADATA),
+        )
     ),
     # --- row 13: programs
     Row(

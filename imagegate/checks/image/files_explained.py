@@ -155,6 +155,6 @@ CHECK = Check(
     fix="take it out of the build, or declare it: requirements, assets, `[layer.debian] packages`, "
     "`[[config.users]]`, `[[layer.allow]]` with a reason",
     judge=_judge,
-    revision=1,
+    revision=2,
     rests_on=ON_THE_BASE,
 )

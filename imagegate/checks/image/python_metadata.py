@@ -62,9 +62,9 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
     told.add(entry)
     inside = f"{entry}/"
     changed = [c for c in evidence.changes if c.path == entry or c.path.startswith(inside)]
-    # in a site directory `python.locked` and `python.pins` compare distributions and files; a link
-    # to metadata elsewhere they do not follow, and Python does
-    if site_of(entry) is not None and changed and not _is_link(entry, evidence):
+    # in a site directory `python.locked` and `python.pins` compare every distribution that they can
+    # read; Python also follows links, and takes entry points without any METADATA
+    if site_of(entry) is not None and changed and _is_read(entry, evidence):
         return
     foreign = [
         change
@@ -88,9 +88,12 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
     )
 
 
-def _is_link(entry: str, evidence: Evidence) -> bool:
-    node = evidence.tree.get(entry)
-    return node is not None and node.kind is Kind.SYMLINK
+def _is_read(entry: str, evidence: Evidence) -> bool:
+    """Say whether it is one of the image's distributions, known by name and version."""
+    return any(
+        pin.path == entry or pin.path.startswith(f"{entry}/")
+        for pin in evidence.facts.distributions
+    )
 
 
 CHECK = Check(
