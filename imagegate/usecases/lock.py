@@ -277,11 +277,11 @@ def _pin_tag(call: Invocation, name: str, base: str | None) -> None:
     """
     path = call.workspace.recipe_path(name)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_regular_text(path))
         image = document["base"]["image"]
         platform = Platform.parse(document["platform"]) if "platform" in document else None
         named = Reference.parse(image)
-    except (OSError, ValueError, KeyError, TypeError, UsageError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, UsageError):
         return  # whoever reads the recipe says what is wrong
     if named.digest is not None:
         return

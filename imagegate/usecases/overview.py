@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from imagegate.errors import ImagegateError, ProfileError
+from imagegate.localfiles import read_regular
 from imagegate.profile import ProfileStore
 from imagegate.report.document import parse_json_report
 from imagegate.report.overview import Live, Overview, Row, State
@@ -112,7 +113,7 @@ def _live(workspace: Workspace, store: ProfileStore, name: str) -> tuple[Live | 
 def _verdict(workspace: Workspace, state: PublishedState) -> tuple[str, int | None]:
     path = workspace.profiles() / "verdicts" / f"{state.verdict.replace(':', '-')}.json"
     try:
-        verdict = parse_json_report(path.read_bytes())
+        verdict = parse_json_report(read_regular(path))
     except (OSError, ImagegateError):
         return "", None
     return verdict.word, verdict.cost.added

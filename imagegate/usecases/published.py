@@ -32,6 +32,7 @@ from imagegate.errors import (
     LockError,
     UsageError,
 )
+from imagegate.localfiles import read_regular_text
 from imagegate.lock import BASE_FILES, STATEMENT, decode_base
 from imagegate.oci.documents import OCI_MANIFEST, Descriptor, canonical_json, parse_json
 from imagegate.signing.identity import IdentityVerifier, Trusted, read_identity
@@ -109,7 +110,7 @@ def trusted_signers(workspace: Workspace) -> tuple[Trusted, ...]:
     if not path.is_file():
         return ()
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_regular_text(path))
         document = _TrustDocument.model_validate(values)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"`{TRUST_FILE}` is not valid TOML: {error}") from error

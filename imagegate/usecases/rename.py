@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError, UsageError
+from imagegate.localfiles import read_regular_text
 from imagegate.lock import BASE_FILES, CONTENTS, LOCK_FILES, decode_lock
 from imagegate.lock.sealed import seal, unseal
 from imagegate.recipe import RECIPE_NAME
@@ -84,7 +85,7 @@ def _followed(workspace: Workspace, old: str, new: str) -> Iterator[str]:
     line = re.compile(rf'^(\s*recipe\s*=\s*)"{re.escape(old)}"', re.MULTILINE)
     for name in workspace.recipe_names():
         path = workspace.recipe_path(name)
-        text = path.read_text(encoding="utf-8")
+        text = read_regular_text(path)
         if workspace.recipe(name).document.base.recipe == old:
             write_file(path, line.sub(rf'\g<1>"{new}"', text).encode())
             yield f"images/{name}/image.toml names `{new}` now: run `imagegate lock {name}`"

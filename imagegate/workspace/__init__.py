@@ -139,7 +139,7 @@ class Workspace:
         folder = self.root / "images" / name
         path = folder / _REQUIREMENTS
         requirements: tuple[str, ...] = ()
-        if path.exists():
+        if os.path.lexists(path):  # a link to nothing is no recipe without requirements
             requirements = read_requirements(path, self.relative(path))
             if not requirements:
                 raise RecipeError(

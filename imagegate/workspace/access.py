@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from imagegate.errors import LockError
+from imagegate.localfiles import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,8 @@ class FileAccess:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with open_regular(path) as opened:
+                self._descriptor = os.dup(opened.fileno())
         except OSError as error:
             raise LockError(
                 f"`{path.parent.name}/{path.name}` is missing or cannot be read: {error.strerror}",

@@ -6,12 +6,18 @@ be empty.
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING
 
 from imagegate.errors import RecipeError
+from imagegate.localfiles import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# pip's requirements file format: another file that is read with this one
+_NESTED = re.compile(rb"^\s*(?:-r|-c|--requirement|--constraint)(?:\s|=)*(\S+)", re.MULTILINE)
 
 
 def read_requirements(path: Path, where: str) -> tuple[str, ...]:
@@ -30,6 +36,7 @@ def read_requirements(path: Path, where: str) -> tuple[str, ...]:
     from pip_requirements_parser import InstallationError, RequirementsFile
 
     try:
+        _require_regular(path, set())
         parsed = RequirementsFile.from_file(str(path), include_nested=True)
     except (OSError, InstallationError, UnicodeDecodeError) as error:
         raise RecipeError(f"cannot read `{where}`: {error}") from error
@@ -55,3 +62,20 @@ def read_requirements(path: Path, where: str) -> tuple[str, ...]:
             )
         found.append(str(requirement.req))
     return tuple(found)
+
+
+def _require_regular(path: Path, seen: set[Path]) -> None:
+    """Require regular files; the parser would wait for a pipe and read a device for ever.
+
+    What is not there is the parser's to tell.
+
+    Raises:
+        OSError: this file, or one that it names, is not a regular file.
+    """
+    if path in seen:
+        return
+    seen.add(path)
+    for name in _NESTED.findall(read_regular(path)):
+        nested = path.parent / os.fsdecode(name)
+        if nested.exists():
+            _require_regular(nested, seen)
