@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from imagegate.foreign import shown
+
 
 class ImagegateError(Exception):
     """Something that stops the work; caught once, in ``__main__``.
@@ -97,3 +99,22 @@ class RefusedError(ImagegateError):
     """The judgement was made and forbids what was asked for."""
 
     exit_code: ClassVar[int] = 1
+
+
+# set to anything, an unexpected error shows where it came from
+TRACEBACK = "IMAGEGATE_TRACEBACK"
+
+
+def as_told(error: Exception) -> ImagegateError:
+    """Return what a person is told of an error that nobody foresaw: never more than "not judged"."""
+    if isinstance(error, ImagegateError):
+        return error
+    if isinstance(error, OSError):
+        where = f"`{error.filename}`: " if error.filename else ""
+        return ImagegateError(f"{where}{(error.strerror or str(error)).lower()}")
+    said = shown(" ".join(str(error).split()))[:200]
+    return ImagegateError(
+        f"unexpected {type(error).__name__}: {said}",
+        hint="this is a fault of imagegate's, and no verdict; please report it to the project, "
+        f"with what `{TRACEBACK}=1` shows",
+    )

@@ -13,7 +13,7 @@ import click
 
 from imagegate import __version__
 from imagegate.cli.manual import COMPLETION, INTERRUPTED, write_section
-from imagegate.errors import ImagegateError
+from imagegate.errors import TRACEBACK, ImagegateError, as_told
 from imagegate.foreign import shown, shown_lines
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ _EXITS = (
 )
 
 
-# set to anything, an unexpected error shows where it came from
-_TRACEBACK = "IMAGEGATE_TRACEBACK"
-_ENVIRONMENT = ((_TRACEBACK, "if set, show where an unexpected error comes from"),)
+_ENVIRONMENT = ((TRACEBACK, "if set, show where an unexpected error comes from"),)
 
 
 class _LazyGroup(click.Group):
@@ -114,7 +112,8 @@ class _LazyGroup(click.Group):
 def cli() -> None:
     """Build GPU serving images and publish one only when its bytes prove that no base pin moved.
 
-    A workspace is a folder with images/ and locks/; `imagegate init` writes one. Each command's own help, `imagegate COMMAND --help`, shows examples, exit codes, files and environment.
+    A workspace is a folder with images/ and locks/; `imagegate init` writes one. Each command's
+    own help, `imagegate COMMAND --help`, shows examples, exit codes, files and environment.
     """
 
 
@@ -136,29 +135,16 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("imagegate: interrupted", err=True)
         return EXIT_INTERRUPTED
-    except ImagegateError as error:
-        click.echo(f"imagegate: {shown_lines(error.message)}", err=True)
-        if error.hint:
-            click.echo(f"hint: {shown_lines(error.hint)}", err=True)
-        return error.exit_code
     except BrokenPipeError:
         # whoever read standard output has gone; nothing can be said to it any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 3
-    except OSError as error:
-        name = f"`{error.filename}`: " if error.filename else ""
-        message = f"{name}{(error.strerror or str(error)).lower()}"
-        click.echo(f"imagegate: {shown_lines(message)}", err=True)
-        return 3
     except Exception as error:  # noqa: BLE001 - exit code 1 would say that something was judged
-        if os.environ.get(_TRACEBACK):
+        if os.environ.get(TRACEBACK) and not isinstance(error, ImagegateError | OSError):
             traceback.print_exc()
-        said = shown(" ".join(str(error).split()))[:200]
-        click.echo(f"imagegate: unexpected {type(error).__name__}: {said}", err=True)
-        click.echo(
-            "hint: this is a fault of imagegate's, and no verdict; please report it to the project, "
-            f"with what `{_TRACEBACK}=1` shows",
-            err=True,
-        )
-        return 3
+        told = as_told(error)
+        click.echo(f"imagegate: {shown_lines(told.message)}", err=True)
+        if told.hint:
+            click.echo(f"hint: {shown_lines(told.hint)}", err=True)
+        return told.exit_code
     return result if isinstance(result, int) else 0

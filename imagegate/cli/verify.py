@@ -137,8 +137,8 @@ def command(
     from imagegate.usecases.several import choose, each
 
     found = find_workspace(workspace)
-    state_names = _published_names(found) if published else found.recipe_names()
-    chosen = choose(names, state_names, "profile" if published else "recipe")
+    known = _published_names(found) if published else found.recipe_names()
+    chosen = choose(names, known, "profile" if published else "recipe")
     if image is not None and len(names or chosen) != 1:
         raise UsageError(
             "`--image` needs exactly one recipe", hint="name the recipe it was built from"
@@ -220,12 +220,12 @@ class _Task:
 
 
 def _verdict(task: _Task, name: str) -> ImageVerdict:
-    call = task.call(name)
     if task.key is None:
         return _with_evidence(task, name)[0]
     from imagegate.signing.keys import read_verifier
     from imagegate.usecases.attested import verify_attested
 
+    call = task.call(name)
     return verify_attested(
         call,
         name,

@@ -52,8 +52,8 @@ class Unjudged:
 
 
 def exit_code(results: Sequence[Verdict | Unjudged]) -> int:
-    """Return the worst code of all: 3 before 2 before 1 before 0."""
-    return max((code_of(one) for one in results), default=0)
+    """Return the worst code of all: 3 before 2 before 1 before 0; of nothing, 3."""
+    return max(map(code_of, results), default=3)
 
 
 def code_of(one: Verdict | Unjudged) -> int:
@@ -203,7 +203,7 @@ def several_as_sarif(results: Sequence[Verdict | Unjudged], *, version: str) -> 
         for one in results
     ]
     if len(runs) > _RUNS:
-        runs = [_merged(runs, version)]
+        runs = [_merged(results, runs, version)]
     return sarif.document_of([_within(run) for run in runs])
 
 
@@ -239,14 +239,16 @@ def _unjudged_run(one: Unjudged, version: str) -> dict[str, Any]:
     }
 
 
-def _merged(runs: Sequence[dict[str, Any]], version: str) -> dict[str, Any]:
+def _merged(
+    judged: Sequence[Verdict | Unjudged], runs: Sequence[dict[str, Any]], version: str
+) -> dict[str, Any]:
     """Put the results of several runs into one; each says in its properties which image it is of."""
     rules: dict[str, dict[str, Any]] = {}
     results: list[dict[str, Any]] = []
     notifications: list[object] = []
     images: dict[str, Any] = {}
-    for run in runs:
-        subject = run["automationDetails"]["id"].removeprefix("imagegate/").rstrip("/")
+    for one, run in zip(judged, runs, strict=True):
+        subject = Foreign(one.subject).written(str)
         images[subject] = run["properties"]["verdict"]
         for rule in run["tool"]["driver"]["rules"]:
             rules.setdefault(rule["id"], rule)
@@ -270,7 +272,7 @@ def _merged(runs: Sequence[dict[str, Any]], version: str) -> dict[str, Any]:
         },
         "automationDetails": {"id": "imagegate/"},
         "invocations": [told],
-        "results": [{**one, "ruleIndex": order.index(str(one["ruleId"]))} for one in results],
+        "results": [{**it, "ruleIndex": order.index(str(it["ruleId"]))} for it in results],
         "properties": {"images": images},
     }
 

@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, TypeVar
 
-from imagegate.errors import ImagegateError, UsageError
+from imagegate.errors import TRACEBACK, ImagegateError, UsageError, as_told
 from imagegate.foreign.credentials import redact
 from imagegate.report.several import Unjudged
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
 _Done = TypeVar("_Done")
-# set to anything, an unexpected error ends everything and shows where it came from
-_TRACEBACK = "IMAGEGATE_TRACEBACK"
 
 
 def choose(names: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -72,32 +70,17 @@ def each(
 def _done(one: Callable[[str], _Done], name: str, file: str) -> _Done | Unjudged:
     try:
         return one(name)
-    except ImagegateError as error:
+    except Exception as error:
+        if os.environ.get(TRACEBACK) and not isinstance(error, ImagegateError | OSError):
+            raise
+        told = as_told(error)
         return Unjudged(
             subject=name,
-            message=redact(error.message),
-            hint=redact(error.hint or ""),
-            exit_code=error.exit_code,
+            message=redact(told.message),
+            hint=redact(told.hint or ""),
+            exit_code=told.exit_code,
             file=file,
         )
-    except Exception as error:
-        if os.environ.get(_TRACEBACK):
-            raise
-        return _unexpected(name, error, file)
-
-
-def _unexpected(name: str, error: Exception, file: str) -> Unjudged:
-    if isinstance(error, OSError):
-        where = f"`{error.filename}`: " if error.filename else ""
-        message, hint = f"{where}{(error.strerror or str(error)).lower()}", ""
-    else:
-        said = " ".join(str(error).split())[:200]
-        message = f"unexpected {type(error).__name__}: {said!a}"
-        hint = (
-            "this is a fault of imagegate's, and no verdict; please report it to the project, with "
-            f"what `{_TRACEBACK}=1` shows"
-        )
-    return Unjudged(subject=name, message=redact(message), hint=hint, exit_code=3, file=file)
 
 
 def _in_processes(

@@ -47,7 +47,7 @@ class Sending:
         image: the image.
         form: the archive's.
         held: how many layers, from the bottom, the engine has; they are left out.
-        inflate: write every layer uncompressed, for engines that do not know its compression.
+        inflate: write layers in zstd uncompressed, for engines that do not know it.
     """
 
     image: Image
@@ -125,14 +125,14 @@ def _add_layout(tar: tarfile.TarFile, image: Image) -> None:
 
 
 def _layer_name(layer: Layer, sending: Sending) -> str:
-    if layer.descriptor is None or (sending.inflate and _is_compressed(layer)):
+    if layer.descriptor is None or (sending.inflate and _is_zstd(layer)):
         return _blob_name(layer.diff_id)
     return _blob_name(layer.descriptor.digest)
 
 
-def _is_compressed(layer: Layer) -> bool:
+def _is_zstd(layer: Layer) -> bool:
     assert layer.descriptor is not None
-    return layer_compression(layer.descriptor.media_type) != "plain"
+    return layer_compression(layer.descriptor.media_type) == "zstd"
 
 
 def _blob_name(digest: Digest) -> str:

@@ -117,12 +117,7 @@ class Store:
         if self.kind == "classic":
             major = self.version.partition(".")[0]
             old = not major.isdigit() or int(major) < _ZSTD_SINCE
-            zstd = any(
-                layer.descriptor and "zstd" in layer.descriptor.media_type for layer in image.layers
-            )
-            return Sending(
-                image=image, form="docker", held=self._shared(image), inflate=old and zstd
-            )
+            return Sending(image=image, form="docker", held=self._shared(image), inflate=old)
         # podman reads docker's schema 2 out of docker's own form alone
         oci = image.manifest is not None and all(
             layer.descriptor is not None and ".oci." in layer.descriptor.media_type
