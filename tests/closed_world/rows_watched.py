@@ -26,6 +26,7 @@ def pyc(flags: int, *, mtime: int = 0, size: int = _SIZE) -> bytes:
 
 
 ELF = library(soname="libevil.so")
+POINTS = "[vllm.general_plugins]\nzz = zz:f\n"
 METADATA = "Metadata-Version: 2.1\nName: zz\nVersion: 9.0\n"
 WORK = {"WorkingDir": "/srv/work"}
 
@@ -264,6 +265,18 @@ ROWS = (
             "zz-1.0-py3.12.egg/EGG-INFO/entry_points.txt",
         )
         for path in (f"{folder}/{form}".lstrip("/"),)
+    ),
+    # given to a distribution of the base, named in full
+    *(
+        Row(
+            name=f"11 entry points for a distribution of the base: {form}",
+            case=on_base(
+                {f"{SITE}/torch-2.9.0.dist-info/entry_points.txt": content, "srv/points": POINTS},
+                recipe=named(f"{SITE}/torch-2.9.0.dist-info/entry_points.txt", "srv/points"),
+            ),
+            fails=("python.metadata/entry-points",),
+        )
+        for form, content in (("a file", POINTS), ("a link", Link("/srv/points")))
     ),
     # found by the generator: in a site directory, what is no distribution for pip is one for Python
     *(

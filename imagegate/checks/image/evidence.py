@@ -226,6 +226,12 @@ class Evidence:
         return self.explained.by.get(path) is By.ALLOWED
 
     @cached_property
+    def named_in_full(self) -> frozenset[str]:
+        """The paths that the recipe's `allow` names, not by a wildcard."""
+        patterns = (entry.pattern for entry in self.recipe.document.layer.allow)
+        return frozenset(pattern.lstrip("/") for pattern in patterns if "*" not in pattern)
+
+    @cached_property
     def base_tree(self) -> FileTree:
         """The locked base's file system alone."""
         return FileTree(self.lock.files)

@@ -77,7 +77,7 @@ def _judge_variables(findings: Findings, evidence: Evidence) -> str:
                 path = evidence.tree.resolve(part) if part.startswith("/") else None
                 if path:
                     named[path] = variable
-    in_full = _named_in_full(evidence)
+    in_full = evidence.named_in_full
     for change in evidence.changes if named else ():
         after = change.after
         if change.before is not None or after is None or after.kind is Kind.DIRECTORY:
@@ -100,17 +100,11 @@ def _judge_variables(findings: Findings, evidence: Evidence) -> str:
     return f"{len(named)} paths that variables tell compilers and loaders to take"
 
 
-def _named_in_full(evidence: Evidence) -> frozenset[str]:
-    """Return the paths that the recipe allows by their full names."""
-    patterns = (entry.pattern for entry in evidence.recipe.document.layer.allow)
-    return frozenset(pattern.lstrip("/") for pattern in patterns if "*" not in pattern)
-
-
 def _reason(change: Change, by: By, place: Place, evidence: Evidence) -> str:
     """Say why a file does not fail the verdict, ``""`` where it does."""
     if by in _IN_FULL:
         return _IN_FULL[by]
-    if change.path in _named_in_full(evidence):
+    if change.path in evidence.named_in_full:
         return _IN_FULL[By.ALLOWED]
     if by in _PACKAGED and place not in PLUGINS:
         return _PACKAGED[by]

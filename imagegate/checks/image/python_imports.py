@@ -117,7 +117,11 @@ def _compare(
     for depth, part in enumerate(name, 1):
         old = answers.find(evidence.base_tree, before, part)
         new = answers.find(evidence.tree, now, part)
-        if old is None or (new is None and _holds_nothing(old, answers.endings, evidence)):
+        if old is None:
+            if depth == 1 and new is not None:
+                _judge_new(part, new, evidence, findings, told)
+            return
+        if new is None and _holds_nothing(old, answers.endings, evidence):
             return
         if new is None or new.path != old.path:
             _tell(".".join(name[:depth]), old, new, evidence, findings, told)
@@ -125,6 +129,31 @@ def _compare(
         if old.path:
             return  # inside a package `_judge_inside` compares
         before, now = old.folders, new.folders
+
+
+def _judge_new(
+    name: str, new: Module, evidence: Evidence, findings: Findings, told: set[str]
+) -> None:
+    """Refuse a name that the base did not have and that a wildcard lets in.
+
+    Programs try modules that need not be there (`uvloop`, `apex`): a new one runs at once. Namespace
+    packages are made of any folder; nobody imports them by chance.
+    """
+    if not new.path or name in told or not evidence.allowed(new.path):
+        return
+    if new.path in evidence.named_in_full:
+        return
+    told.add(name)
+    node = evidence.tree.get(new.path)
+    findings.fail(
+        "new-name",
+        name,
+        f"`import {name}` finds a file that only a wildcard of `[[layer.allow]]` explains",
+        locked="nothing",
+        found=f"/{new.path}",
+        place=evidence.place(new.path, node.layer if node else 0),
+        hint="where Python searches, `allow` names each module in full; or bring it by a locked wheel",
+    )
 
 
 def _holds_nothing(module: Module, endings: Sequence[str], evidence: Evidence) -> bool:
@@ -275,6 +304,6 @@ CHECK = Check(
     why="a folder that is searched first, or a form that comes first, replaces code without a trace",
     fix="remove the file or the variable, or bring the code in by a locked wheel",
     judge=_judge,
-    revision=1,
+    revision=2,
     rests_on=ON_THE_BASE,
 )

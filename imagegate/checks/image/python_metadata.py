@@ -11,9 +11,9 @@ from imagegate.checks.image.evidence import ON_THE_BASE
 from imagegate.oci.tar import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from imagegate.checks.image.evidence import Evidence
+    from imagegate.checks.image.evidence import Change, Evidence
     from imagegate.rootfs import FileTree
     from imagegate.verdict import CheckReport
 
@@ -62,10 +62,6 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
     told.add(entry)
     inside = f"{entry}/"
     changed = [c for c in evidence.changes if c.path == entry or c.path.startswith(inside)]
-    # in a site directory `python.locked` and `python.pins` compare every distribution that they can
-    # read; Python also follows links, and takes entry points without any METADATA
-    if site_of(entry) is not None and changed and _is_read(entry, evidence):
-        return
     foreign = [
         change
         for change in changed
@@ -74,6 +70,11 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
         and not evidence.locked_owner(change.path)
     ]
     if changed and not foreign:
+        return
+    # in a site directory `python.locked` and `python.pins` compare every distribution that they can
+    # read; Python also follows links, and takes entry points without any METADATA
+    if site_of(entry) is not None and changed and _is_read(entry, evidence):
+        _judge_points(entry, foreign, evidence, findings)
         return
     path, layer = (foreign[0].path, foreign[0].layer) if foreign else (entry, 0)
     findings.fail(
@@ -86,6 +87,28 @@ def _judge_entry(entry: str, evidence: Evidence, findings: Findings, told: set[s
         place=evidence.place(path, layer),
         hint="plugins are loaded by entry points from every folder that Python searches",
     )
+
+
+def _judge_points(
+    entry: str, foreign: Sequence[Change], evidence: Evidence, findings: Findings
+) -> None:
+    """Refuse entry points that a layer gives to a distribution of the base which had none.
+
+    Of a locked wheel `python.locked` says it, as of every file that the wheel does not have.
+    """
+    if evidence.base_tree.get(entry) is None:
+        return
+    for change in foreign:
+        if change.before is None and change.path.rpartition("/")[2] == "entry_points.txt":
+            findings.fail(
+                "entry-points",
+                entry,
+                "a distribution gets entry points that its wheel did not have",
+                locked="nothing",
+                found=f"/{change.path}",
+                place=evidence.place(change.path, change.layer),
+                hint="plugins are loaded by entry points: bring them in by a locked wheel",
+            )
 
 
 def _is_read(entry: str, evidence: Evidence) -> bool:
