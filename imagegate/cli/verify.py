@@ -150,15 +150,8 @@ def command(
         if image is not None or key is not None or html is not None:
             raise UsageError("`--static` needs no image; leave out what is about one")
         return _static(found, chosen)
-    if key is not None and html is not None:
-        raise UsageError(
-            "`--html` shows what an image holds, a stored verdict does not",
-            hint="leave `--attested` out: the image is judged from its bytes",
-        )
-    if key is not None and probe:
-        raise UsageError("a stored verdict is not asked by running: leave `--probe` out")
-    if key is not None and left_out:
-        raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
+    if key is not None:
+        _require_stored(html, left_out, probe=probe)
     task = _Task(
         workspace=found.root,
         insecure=insecure,
@@ -170,25 +163,53 @@ def command(
         max_age=max_age,
         several=len(chosen) > 1,
     )
-    pairs: list[tuple[ImageVerdict, Evidence]] = []
-    results: list[ImageVerdict | Unjudged]
     if html is not None:
-        # a page shows what images hold, which stays in the process that read them
-        judged = each(chosen, partial(_with_evidence, task), file_of=_file_of)
-        pairs = [one for one in judged if not isinstance(one, Unjudged)]
-        results = [one if isinstance(one, Unjudged) else one[0] for one in judged]
+        results = _with_page(task, chosen, html)
     else:
         results = each(chosen, partial(_verdict, task), file_of=_file_of, jobs=jobs)
     if len(results) == 1 and isinstance(results[0], Unjudged) and form == "text":
         raise _as_error(results[0])
-    if html is not None and pairs:
-        from imagegate.report.html import render_html
-        from imagegate.workspace.atomic import write_file
-
-        write_file(html, render_html(pairs, version=__version__).encode())
     write_job_summary(results)
     click.echo(render(results, Format(form), version=__version__, details=details), nl=False)
     return exit_code(results)
+
+
+def _require_stored(html: Path | None, left_out: frozenset[str], *, probe: bool) -> None:
+    """Refuse what a stored verdict cannot answer."""
+    from imagegate.errors import UsageError
+
+    if html is not None:
+        raise UsageError(
+            "`--html` shows what an image holds, a stored verdict does not",
+            hint="leave `--attested` out: the image is judged from its bytes",
+        )
+    if probe:
+        raise UsageError("a stored verdict is not asked by running: leave `--probe` out")
+    if left_out:
+        raise UsageError("a stored verdict is one of all checks: leave `--only` and `--skip` out")
+
+
+def _with_page(task: _Task, names: Sequence[str], html: Path) -> list[ImageVerdict | Unjudged]:
+    """Judge in this process, which holds what the images hold, and write the page.
+
+    A page of some of the images would look like one of all: there is none then.
+    """
+    from imagegate import __version__
+    from imagegate.report.html import render_html
+    from imagegate.report.several import Unjudged
+    from imagegate.usecases.several import each
+    from imagegate.workspace.atomic import write_file
+
+    judged = each(names, partial(_with_evidence, task), file_of=_file_of)
+    pairs = [one for one in judged if not isinstance(one, Unjudged)]
+    if len(pairs) == len(judged):
+        write_file(html, render_html(pairs, version=__version__).encode())
+    else:
+        missing = len(judged) - len(pairs)
+        tell(
+            f"`{html}` is not written: {missing} of {len(judged)} images were not judged", err=True
+        )
+    return [one if isinstance(one, Unjudged) else one[0] for one in judged]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

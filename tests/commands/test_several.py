@@ -105,6 +105,17 @@ def test_one_recipe_keeps_its_document(many: World, capsys: pytest.CaptureFixtur
     assert document["results"][0]["error"]["exit_code"] == 2
 
 
+def test_a_page_is_of_all_images_or_not_written(
+    many: World, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert many.run("verify", "good", "unbuilt", "--html", str(page)) == 2
+    assert not page.exists()
+    assert "1 of 2 images were not judged" in capsys.readouterr().err
+    assert many.run("verify", "good", "demo", "--html", str(page)) == 0
+    assert page.exists()
+
+
 def test_more_images_than_sarif_takes_runs_are_one_run() -> None:
     """GitHub takes 20 runs a file (code scanning, "SARIF support")."""
     from imagegate.report.formats import Format, render
